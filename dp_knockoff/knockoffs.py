@@ -101,8 +101,8 @@ def choose_s(
     "The vector s, by name or as given, checked to make G positive semidefinite"
     if isinstance(s, str): return S_CHOICES[check_option("s", s, list(S_CHOICES))](Sigma)
     try: s = np.asarray(s, dtype=float)
-    except (TypeError, ValueError): raise InputError(f"s={s!r} is neither a name nor {len(Sigma)} numbers") from None
-    if s.shape != (len(Sigma),): raise InputError(f"s has shape {s.shape}: give one number a column, {len(Sigma)} in all")
+    except (TypeError, ValueError): raise InputError(f"s={s!r} is neither a name nor numbers: choose one of {', '.join(S_CHOICES)}") from None
+    if s.shape != (len(Sigma),): raise InputError(f"s has shape {s.shape}: pass a name, or one number a column, {len(Sigma)} in all")
     least = np.linalg.eigvalsh(2 * Sigma - np.diag(s))[0] if np.isfinite(s).all() else -np.inf
     if not (s > 0).all() or least < -1e-10:
         raise InputError("s does not give a Gram matrix: every entry must be above 0 and 2 Sigma - diag(s) positive "

@@ -123,10 +123,12 @@ class Rows:
         import narwhals.stable.v1 as nw
         table = nw.from_native(X, eager_only=True, pass_through=True)
         self.table = table if isinstance(table, nw.DataFrame) else None
+        if hasattr(X, "collect"): raise InputError("X is a lazy table: pass X.collect()")
         if self.table is None and isinstance(y, str):
             raise InputError(f"y={y!r} names a column, but X is not a table: pass y as an array")
         if self.table is not None: X, y, names = self._open(table, y, names)
         self.X = X if self.table is not None else as_matrix(X)
+        if self.X.shape[1] == 0: raise InputError("X has no columns: pass at least one besides the response")
         self.y = as_vector(y)
         self.names = column_names(self.X.shape[1], names)
         if len(self.y) != self.X.shape[0]:
@@ -172,11 +174,9 @@ def column_names(p: int, names=None) -> tuple:
 def as_matrix(X) -> np.ndarray:
     "An n x p array, or a sentence"
     if hasattr(X, "toarray"): raise InputError("X is a sparse matrix: pass X.toarray()")
-    if hasattr(X, "collect"): raise InputError("X is a lazy table: pass X.collect()")
     try: X = np.asarray(X)
     except ValueError: raise InputError("X has rows of different lengths: pass an n x p array") from None
     if X.ndim != 2: raise InputError(f"X has shape {X.shape}: pass a two-dimensional array, one row an observation")
-    if X.shape[1] == 0: raise InputError("X has no columns: pass at least one")
     return X
 
 def as_vector(y) -> np.ndarray:
