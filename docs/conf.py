@@ -1,0 +1,30 @@
+"""Sphinx settings; tools/build_docs.py writes the pages and calls Sphinx."""
+from configparser import ConfigParser
+from pathlib import Path
+
+settings = ConfigParser()
+settings.read(Path(__file__).resolve().parent.parent / "settings.ini", encoding="utf-8")
+settings = settings["DEFAULT"]
+
+project, author, version = settings["title"], settings["author"], settings["version"]
+copyright, release = settings["copyright"], version
+
+extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx_copybutton"]
+nb_execution_mode = "off"
+nb_merge_streams = True
+myst_enable_extensions = ["amsmath", "attrs_block", "dollarmath", "fieldlist"]
+myst_dmath_double_inline = True
+myst_heading_anchors = 4
+mathjax_path = "mathjax/tex-chtml.js"
+copybutton_selector = "div.cell_input pre"
+
+smartquotes_action = "D"
+add_module_names = False
+python_maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = f"{project} {version}"
+html_static_path = ["static", "_source/_static"]
+html_css_files = ["site.css"]
+html_copy_source = False

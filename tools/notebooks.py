@@ -1,0 +1,81 @@
+"""What all tools need to know about a notebook: its cells, its directives, its links."""
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NBS = ROOT / "nbs"
+
+DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
+CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
+
+
+def paths() -> list:
+    "All notebooks in reading order: index first, errata last"
+    rank = {"index": 0, "errata": 2}
+    return sorted(NBS.glob("*.ipynb"), key=lambda path: (rank.get(path.stem, 1), path.name))
+
+
+def read(path) -> dict:
+    "A notebook, with every source as one string"
+    notebook = json.loads(Path(path).read_text(encoding="utf-8"))
+    for cell in notebook["cells"]: cell["source"] = joined(cell["source"])
+    return notebook
+
+
+def joined(text) -> str:
+    "Text that a notebook stores as a string or as a list of lines"
+    return text if isinstance(text, str) else "".join(text)
+
+
+def directives(source: str) -> list:
+    "The directives of a code cell, each as a list of words: `#| default_exp x` is ['default_exp', 'x']"
+    found = [DIRECTIVE.match(line) for line in source.splitlines()]
+    return [match[1].replace(":", " ").split() for match in found if match and match[1]]
+
+
+def has(cell: dict, *names) -> bool:
+    "Is this a code cell with one of these directives?"
+    return cell["cell_type"] == "code" and any(words[0] in names for words in directives(cell["source"]))
+
+
+def is_shown(cell: dict) -> bool:
+    "Is there anything in this cell for a reader?"
+    return bool(code(cell["source"])) and not has(cell, "hide", "default_exp")
+
+
+def code(source: str) -> str:
+    "A cell's source without its directives"
+    return "\n".join(line for line in source.splitlines() if not DIRECTIVE.match(line)).strip("\n")
+
+
+def module_of(notebook: dict):
+    "The name after `default_exp`, or None for a notebook that exports nothing"
+    words = [w for cell in notebook["cells"] if cell["cell_type"] == "code" for w in directives(cell["source"])]
+    return next((w[1] for w in words if w[0] == "default_exp"), None)
+
+
+def title_of(notebook: dict, default: str) -> tuple:
+    "Title and subtitle, from the `# title` and `> subtitle` of the first cell"
+    lines = notebook["cells"][0]["source"].splitlines() if notebook["cells"] else []
+    title = next((line[2:].strip() for line in lines if line.startswith("# ")), default)
+    return title, " ".join(line[1:].strip() for line in lines if line.startswith(">"))
+
+
+def relink(markdown: str, move) -> str:
+    "Replace the target of every relative link outside code by what `move` makes of the file it means"
+    def link(match):
+        target, mark, fragment = match[2].partition("#")
+        return match[1] + move(meant(target)) + mark + fragment
+
+    parts = CODE.split(markdown)
+    parts[::2] = [LINK.sub(link, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def meant(target: str) -> Path:
+    "The file a link means: one beside the notebook, or else, as in README.md, one at the root of the repository"
+    beside, below_root = (NBS / target).resolve(), (ROOT / target).resolve()
+    if beside.exists(): return beside
+    return beside if beside.suffix == ".ipynb" and not below_root.exists() else below_root
