@@ -12,7 +12,7 @@ import numpy as np
 
 from .ground import InputError, check_fraction, check_option
 from .knockoffs import knockoffs
-from .moments import Moments
+from .moments import Moments, one_blas_thread
 from .statistics import Statistic, check_statistic, effect_signs
 
 # %% auto #0
@@ -121,10 +121,11 @@ def knockoff_filter(
     fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
     check_option("offset", offset, [0, 1])
     moments = as_moments(data, y)
-    k = knockoffs(moments, s, intercept, sigma, random_state)
-    f = check_statistic(statistic, k.p)
-    c = k.products(random_state)
-    W = np.asarray(f(k.G, c), dtype=float)
+    with one_blas_thread():  # threads gain nothing at p x p, and stall on busy machines
+        k = knockoffs(moments, s, intercept, sigma, random_state)
+        f = check_statistic(statistic, k.p)
+        c = k.products(random_state)
+        W = np.asarray(f(k.G, c), dtype=float)
     if not np.isfinite(W).all(): raise InputError("statistic returned values that are not finite: no selection can be made from them")
     return Selection(k.names, W, effect_signs(c), fdr, offset, "none", statement(fdr, offset, intercept, sigma == "estimate"),
                      dict(statistic=statistic, s=k.s, intercept=intercept, n=moments.n))

@@ -101,13 +101,13 @@ def block_moments(
 ) -> tuple:         # mean, scatter, largest squared row norm
     "Mean and scatter of the columns of [X y] for one block of rows"
     n, p = X.shape
-    mean = np.append(np.ones(n) @ X, y.sum()) / n
-    M = np.empty((p + 1, p + 1))
-    M[:p, :p], M[:p, p], M[p, p] = X.T @ X, X.T @ y, y @ y
-    M[p, :p] = M[:p, p]
-    M -= n * np.outer(mean, mean)
+    Z = np.ones((n, p + 2))
+    Z[:, :p], Z[:, p] = X, y
+    sums = Z.T @ Z
+    mean = sums[-1, :-1] / n
+    M = sums[:-1, :-1] - n * np.outer(mean, mean)
     if (n * mean**2 > 100 * np.diag(M)).any():
-        Z = np.column_stack([X, y]) - mean
+        Z = Z[:, :-1] - mean
         d = Z.mean(axis=0)
         mean, M = mean + d, Z.T @ Z - n * np.outer(d, d)
     return mean, M, np.einsum("ij,ij->i", X, X).max()
