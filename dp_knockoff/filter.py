@@ -45,7 +45,8 @@ class Selection:
     offset: int         # 1: knockoff+; 0: modified rate
     method: str         # which filter: "none" for the non-private one
     guarantee: str      # what is guaranteed, in a sentence
-    details: dict = field(default_factory=dict) # what else the filter has to tell: statistic, s, ...
+    notes: tuple = ()   # further sentences: what was spent, how much noise, ...
+    details: dict = field(default_factory=dict) # the same as numbers: statistic, s, budget, noise scales, ...
 
     @cached_property
     def threshold(self) -> float: return float(knockoff_threshold(self.W, self.fdr, self.offset))
@@ -90,7 +91,7 @@ def summary(selection: Selection, most: int = 20) -> str:
     arrows = {1: "up", -1: "down", 0: "-"}
     lines = [f"  {selection.names[j]:<{width}}  W = {W[j]:<9.4g} {arrows[int(selection.signs[j])]}" for j in chosen[:most]]
     if len(chosen) > most: lines.append(f"  ... and {len(chosen) - most} more")
-    return "\n".join([explain(selection), *lines, selection.guarantee])
+    return "\n".join([explain(selection), *lines, selection.guarantee, *selection.notes])
 
 # %% ../nbs/04_filter.ipynb #04-filter-15
 GUARANTEE = {
@@ -128,7 +129,7 @@ def knockoff_filter(
         W = np.asarray(f(k.G, c), dtype=float)
     if not np.isfinite(W).all(): raise InputError("statistic returned values that are not finite: no selection can be made from them")
     return Selection(k.names, W, effect_signs(c), fdr, offset, "none", statement(fdr, offset, intercept, sigma == "estimate"),
-                     dict(statistic=statistic, s=k.s, intercept=intercept, n=moments.n))
+                     details=dict(statistic=statistic, s=k.s, intercept=intercept, n=moments.n))
 
 def as_moments(data, y=None) -> Moments:
     "Moments as they are, or of the data"

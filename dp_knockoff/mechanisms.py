@@ -53,7 +53,7 @@ def laplace_divergence(
     ratio,          # distance of the locations over the scale
 ):
     "Exact hockey-stick divergence of two Laplace laws with one scale"
-    return -np.expm1(np.minimum(epsilon - ratio, 0.0) / 2)
+    return 0.0 - np.expm1(np.minimum(epsilon - ratio, 0.0) / 2)
 
 # %% ../nbs/05_mechanisms.ipynb #05-mechanisms-14
 def laplace_scale(

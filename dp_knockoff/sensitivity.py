@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .ground import InputError, check_option, check_positive
+from .ground import InputError, check_positive
+from .knockoffs import knockoff_root
 from .moments import Moments, UnitMoments
 
 # %% auto #0
 __all__ = ['BOUNDS', 'Facts', 'facts', 'facts_of', 'random_shared', 'row_pair', 'neighbour_search', 'climb', 'rows_with_gram',
            'gram_shift', 'scale_range', 'unit_gram_shift', 'lam_min_shift', 'lam_max_shift', 'spectral_shift', 'zeta',
            'product_noise_shift', 'lam_scale_shift', 'product_signal_shift', 'products_shift', 'scale_signal_shift',
-           'neighbour_lam', 'coefficients_shift', 'ridge_bias_shift', 'ridge_shift', 'map_shift', 'coupled_shift']
+           'neighbour_lam', 'coefficients_shift', 'ridge_bias_shift', 'ridge_shift', 'coefficient_map', 'map_shift',
+           'coupled_shift']
 
 # %% ../nbs/06_sensitivity.ipynb #06-sensitivity-07
 @dataclass(frozen=True)
@@ -210,9 +212,9 @@ def scale_signal_shift(f: Facts, beta_norm: float, beta_max=None) -> float:
     "Bound on the norm of (D_1^-1 - D_2^-1) beta"
     return f.scale_shift * (beta_norm if beta_max is None else min(beta_norm, np.sqrt(2) * beta_max))
 
-def neighbour_lam(f: Facts, bounds: str = "corrected", ridge: float = 0.0) -> float:
-    "Lower bound on lam_min of the neighbour's Sigma', plus the ridge; refuses what is not positive"
-    low = f.lam_min - lam_min_shift(f, bounds) + ridge
+def neighbour_lam(f: Facts, bounds: str = "corrected") -> float:
+    "Lower bound on lam_min of the neighbour's Sigma'; refuses what is not positive"
+    low = f.lam_min - lam_min_shift(f, bounds)
     if not f.eta2 < 1:
         raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g} is not below 1 (row bound {f.B:g}, smallest column norm {f.C_min:.4g}): "
                          "Method II needs C_min^2 > 2 B^2; bring more rows")
@@ -254,6 +256,12 @@ def ridge_shift(
     return np.sqrt(zeta) * (1 / np.sqrt(f.lam_min + ridge) + 1 / np.sqrt(low)) + scale_signal_shift(f, beta_norm) + bias
 
 # %% ../nbs/06_sensitivity.ipynb #06-sensitivity-40
+def coefficient_map(Sigma: np.ndarray) -> np.ndarray:
+    "M: how the least-squares coefficients on [X' Xk'] depend on the knockoffs' coordinates u of the residual, for s = lam_min"
+    s, I = np.linalg.eigvalsh(Sigma)[0], np.eye(len(Sigma))
+    inverse_root = np.linalg.inv(knockoff_root(Sigma, np.full(len(Sigma), s)))
+    return np.vstack([-(I - s * np.linalg.inv(Sigma)) @ inverse_root, inverse_root])
+
 def map_shift(f: Facts) -> float:
     "Bound on the norm of M_1 - M_2"
     lam = lam_min_shift(f, "tight")
