@@ -12,12 +12,12 @@ from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
-from .ground import InputError
+from .ground import InputError, shown
 
 # %% auto #0
-__all__ = ['COND_LIMIT', 'Moments', 'clash', 'block_moments', 'Rows', 'listed', 'check_unique', 'column_names', 'as_matrix',
-           'as_vector', 'as_floats', 'kind_of', 'gather', 'one_blas_thread', 'not_finite', 'gather_chunks',
-           'UnitMoments', 'normalise', 'check_condition']
+__all__ = ['COND_LIMIT', 'Moments', 'clash', 'block_moments', 'Rows', 'check_numeric', 'check_aligned', 'listed', 'check_unique',
+           'column_names', 'as_matrix', 'as_vector', 'as_floats', 'kind_of', 'gather', 'one_blas_thread', 'not_finite',
+           'gather_chunks', 'UnitMoments', 'normalise', 'check_condition']
 
 # %% ../nbs/01_moments.ipynb #01-moments-07
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,9 +121,12 @@ class Rows:
         names=None, # column names, for an array
     ):
         import narwhals.stable.v1 as nw
+        if hasattr(X, "collect"): raise InputError("X is a lazy table: pass X.collect()")
+        labels = getattr(X, "column_names", getattr(X, "columns", None))
+        if isinstance(labels, (list, tuple)) or hasattr(labels, "tolist"): check_unique(labels)
+        check_aligned(X, y)
         table = nw.from_native(X, eager_only=True, pass_through=True)
         self.table = table if isinstance(table, nw.DataFrame) else None
-        if hasattr(X, "collect"): raise InputError("X is a lazy table: pass X.collect()")
         if self.table is None and isinstance(y, str):
             raise InputError(f"y={y!r} names a column, but X is not a table: pass y as an array")
         if self.table is not None: X, y, names = self._open(table, y, names)
@@ -137,10 +140,11 @@ class Rows:
     def _open(self, table, y, names):
         "Split the response off a table if it is named, and take the table's own names"
         if names is not None: raise InputError("names were given for a table that has its own: rename the table's columns")
-        check_unique(table.columns)
         if isinstance(y, str):
             if y not in table.columns: raise InputError(f"y={y!r} is not a column of the table: it has {listed(table.columns)}")
+            check_numeric(table.select(y))
             y, table = table[y], table.drop(y)
+        check_numeric(table)
         return table, y, table.columns
 
     def __len__(self): return len(self.y)
@@ -152,6 +156,20 @@ class Rows:
         return as_floats(X, self.names), as_floats(self.y[start:stop], ("y",))
 
 # %% ../nbs/01_moments.ipynb #01-moments-15
+def check_numeric(table) -> None:
+    "Every column of a table must hold numbers: text, categories, dates and the like are named"
+    import narwhals.stable.v1 as nw
+    for name, dtype in table.schema.items():
+        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
+            raise InputError(f"column {name!r} of type {dtype} holds values that are not numbers: encode or drop it (categories as 0/1 columns)")
+
+def check_aligned(X, y) -> None:
+    "A pandas table and series with different indexes are not the same rows"
+    mine, theirs = getattr(X, "index", None), getattr(y, "index", None)
+    if hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs):
+        raise InputError("X and y have different indexes: align them first (y.loc[X.index]), or pass y.to_numpy() to pair them by position")
+
+# %% ../nbs/01_moments.ipynb #01-moments-16
 def listed(names, most=6) -> str:
     "Column names for a message, cut short if there are many"
     shown = ", ".join(repr(name) for name in list(names)[:most])
@@ -165,15 +183,17 @@ def check_unique(names):
 
 def column_names(p: int, names=None) -> tuple:
     "The names given, checked, or x0, x1, ..."
+    if names is not None and not np.iterable(names): raise InputError(f"names={shown(names)} is not a list of names: give one name a column")
     names = [f"x{j}" for j in range(p)] if names is None else [str(name) for name in names]
     if len(names) != p: raise InputError(f"names has {len(names)} entries but X has {p} columns: give one name a column")
     check_unique(names)
     return tuple(names)
 
-# %% ../nbs/01_moments.ipynb #01-moments-16
+# %% ../nbs/01_moments.ipynb #01-moments-17
 def as_matrix(X) -> np.ndarray:
     "An n x p array, or a sentence"
     if hasattr(X, "toarray"): raise InputError("X is a sparse matrix: pass X.toarray()")
+    if isinstance(X, np.ma.MaskedArray): raise InputError("X is a masked array: drop or impute what is masked and pass an ordinary array")
     try: X = np.asarray(X)
     except ValueError: raise InputError("X has rows of different lengths: pass an n x p array") from None
     if X.ndim != 2: raise InputError(f"X has shape {X.shape}: pass a two-dimensional array, one row an observation")
@@ -181,9 +201,11 @@ def as_matrix(X) -> np.ndarray:
 
 def as_vector(y) -> np.ndarray:
     "A vector of responses, or a sentence"
-    y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if isinstance(y, np.ma.MaskedArray): raise InputError("y is a masked array: drop or impute what is masked and pass an ordinary array")
+    try: y = np.asarray(y.to_numpy() if type(y).__module__.startswith("narwhals") else y)
+    except ValueError: raise InputError("y has entries of different lengths: pass one number per row of X") from None
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
-    if y.ndim != 1: raise InputError(f"y has shape {y.shape}: pass one response per row of X")
+    if y.ndim != 1: raise InputError(f"y has shape {y.shape}: pass one response per row of X, or the name of a column of a table")
     return y
 
 def as_floats(block: np.ndarray, names: tuple) -> np.ndarray:
@@ -193,7 +215,8 @@ def as_floats(block: np.ndarray, names: tuple) -> np.ndarray:
         try:
             if column.dtype.kind not in "OUS": raise TypeError(column.dtype)
             column.astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
+            if kind_of(column) == "NAType": raise InputError(f"column {name!r} has missing values: drop or impute those rows") from None
             raise InputError(f"column {name!r} of type {kind_of(column)} holds values that are not numbers: "
                              "encode or drop it (categories as 0/1 columns)") from None
     return block.astype(np.float64)
@@ -203,7 +226,7 @@ def kind_of(column: np.ndarray) -> str:
     if column.dtype != object: return str(column.dtype)
     return next((type(v).__name__ for v in column if not isinstance(v, (int, float, np.number))), "object")
 
-# %% ../nbs/01_moments.ipynb #01-moments-18
+# %% ../nbs/01_moments.ipynb #01-moments-19
 def gather(
     rows: Rows,                  # the data, behind its door
     offset: int = 0,             # number of rows before these, for messages
@@ -218,10 +241,14 @@ def gather(
         if not np.isfinite(M).all(): raise InputError(not_finite(X, y, rows.names, offset + start))
         return Moments(len(y), mean, M, float(np.sqrt(norm2)), rows.names)
     if len(starts) == 1: return read(0)
+    total = None
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        return reduce(Moments.__add__, pool.map(read, starts))
+        for first in range(0, len(starts), 64):  # a few blocks at a time: results must not pile up
+            part = reduce(Moments.__add__, pool.map(read, starts[first:first + 64]))
+            total = total + part if total else part
+    return total
 
-# %% ../nbs/01_moments.ipynb #01-moments-19
+# %% ../nbs/01_moments.ipynb #01-moments-20
 @lru_cache(maxsize=1)
 def _blas():
     from threadpoolctl import ThreadpoolController
@@ -241,13 +268,14 @@ def not_finite(X, y, names, first_row) -> str:
     j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
     return f"column {[*names, 'y'][j]!r} is so large that its squares overflow: rescale it"
 
-# %% ../nbs/01_moments.ipynb #01-moments-20
+# %% ../nbs/01_moments.ipynb #01-moments-21
 def gather_chunks(
     chunks,     # iterable of (X, y) pairs, or of tables if `y` names a column
     y=None,     # the response's column name, if the chunks are tables
     names=None, # column names, for arrays
 ) -> Moments:
     "Moments of a stream of chunks, one in memory at a time"
+    if not np.iterable(chunks): raise InputError(f"chunks is a {type(chunks).__name__}: pass an iterable of (X, y) pairs, or of tables with y='column name'")
     total = None
     for chunk in chunks:
         if y is None and not (isinstance(chunk, tuple) and len(chunk) == 2):
@@ -258,7 +286,7 @@ def gather_chunks(
     if total is None: raise InputError("chunks is empty: the iterator yielded nothing")
     return total
 
-# %% ../nbs/01_moments.ipynb #01-moments-26
+# %% ../nbs/01_moments.ipynb #01-moments-27
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitMoments:
     "Moments of the design with unit columns, the intercept (if any) projected out: what every method starts from"
@@ -289,7 +317,7 @@ class UnitMoments:
     def __repr__(self):
         return f"UnitMoments(n={self.n:,}, p={self.p}, lam_min={self.lam_min:.3g}, intercept={self.intercept})"
 
-# %% ../nbs/01_moments.ipynb #01-moments-27
+# %% ../nbs/01_moments.ipynb #01-moments-28
 COND_LIMIT = 1e10  # largest lam_max / lam_min of Sigma' that moments in float64 are trusted with
 
 def normalise(
@@ -297,22 +325,24 @@ def normalise(
     intercept: bool, # project an intercept out?
 ) -> UnitMoments:
     "Scale the columns to unit norm; refuse columns that carry no, or no separate, information"
+    if not isinstance(intercept, (bool, np.bool_)): raise InputError(f"intercept={shown(intercept)} is neither True nor False")
     M, what = (m.scatter, "constant") if intercept else (m.raw, "zero")
     C, y_norm = np.sqrt(np.diag(M)[:-1]), np.sqrt(M[-1, -1])
     floor = 1e-12 * np.sqrt(m.n) * np.abs(m.mean)
+    floor = np.maximum(floor, 1e-140)  # squares of anything smaller lose their digits
     flat = np.flatnonzero(C <= floor[:-1])
-    if flat.size: raise InputError(f"X has {what} columns ({listed([m.names[j] for j in flat])}): drop them")
-    if y_norm <= floor[-1]: raise InputError(f"y is {what}: there is nothing to explain")
+    if flat.size: raise InputError(f"X has {what} columns ({listed([m.names[j] for j in flat])}), to twelve digits: drop or rescale them")
+    if y_norm <= floor[-1]: raise InputError(f"y is {what}, to twelve digits: there is nothing to explain")
     if m.n - intercept < m.p:
         raise InputError(f"X has n={m.n} rows for p={m.p} columns{' and an intercept' if intercept else ''}: "
-                         "coefficients need n >= p, knockoffs n >= 2p; drop columns or add rows")
+                         f"coefficients need n >= {m.p + intercept}, knockoffs n >= {2 * m.p + intercept}; drop columns or add rows")
     Sigma = M[:-1, :-1] / np.outer(C, C)
     np.fill_diagonal(Sigma, 1.0)
     u = UnitMoments(m.n - intercept, C, Sigma, M[:-1, -1] / C, float(M[-1, -1]), m.names, bool(intercept))
     check_condition(u)
     return u
 
-# %% ../nbs/01_moments.ipynb #01-moments-29
+# %% ../nbs/01_moments.ipynb #01-moments-30
 def check_condition(u: UnitMoments) -> None:
     "Refuse a design whose columns (nearly) depend on each other, by name"
     lam, V = u.eigen
