@@ -13,7 +13,7 @@ import numpy as np
 from .ground import InputError, check_fraction, check_option
 from .knockoffs import knockoffs
 from .moments import Moments, one_blas_thread
-from .statistics import Statistic, check_statistic, effect_signs
+from .statistics import Statistic, check_statistic, effect_signs, evaluate
 
 # %% auto #0
 __all__ = ['GUARANTEE', 'knockoff_threshold', 'Selection', 'explain', 'summary', 'statement', 'knockoff_filter', 'as_moments',
@@ -26,7 +26,10 @@ def knockoff_threshold(
     offset: int = 1, # 1: knockoff+ (FDR control); 0: the modified rate only
 ) -> np.ndarray:     # thresholds, (...): infinite where nothing qualifies
     "Equation (8): the smallest threshold whose estimated false discovery proportion is at most q"
+    fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
+    check_option("offset", offset, [0, 1])
     W = np.asarray(W, dtype=float)
+    if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any(): raise InputError(f"W has shape {W.shape}{' and holds NaN' if np.isnan(W).any() else ''}: pass one number a variable")
     W = np.take_along_axis(W, np.argsort(-np.abs(W), axis=-1, kind="stable"), axis=-1)
     t = np.abs(W)
     below, above = np.cumsum(W < 0, axis=-1), np.cumsum(W > 0, axis=-1)
@@ -70,10 +73,11 @@ def explain(selection: Selection) -> str:
         return (f"{len(selection)} of {len(W)} variables have W >= T = {selection.threshold:.4g}; "
                 f"about {false} of them may be false ({false}/{len(selection)} <= {q:g}).")
     above, floor = int((W > 0).sum()), int(np.ceil(1 / q - 1e-12))
-    if not W.any(): return "Nothing selected: every statistic is zero, so the data says nothing about any variable (T = inf)."
+    if not W.any(): return "Nothing selected: every statistic is zero, no variable differs from its knockoff (T = inf). If there is a penalty, lower it."
     if selection.offset and len(W) < floor:
-        return (f"Nothing selected, whatever the data: at fdr={q:g} this filter makes at least {floor} discoveries or none, and there "
-                f"are only {len(W)} variables (T = inf). Raise fdr to {1 / len(W):.2g} or more.")
+        enough = np.ceil(100 / len(W)) / 100
+        way_out = f"Raise fdr to {enough:g}." if enough < 1 else "With one variable there is nothing to filter."
+        return (f"Nothing selected, whatever the data: at fdr={q:g} this filter makes at least {floor} discoveries or none, and p={len(W)} (T = inf). {way_out}")
     if selection.offset and above < floor:
         return (f"Nothing selected: at fdr={q:g} this filter makes at least {floor} discoveries or none, and only {above} variables "
                 f"beat their knockoff (T = inf). Raise fdr, or bring more data.")
@@ -95,14 +99,15 @@ def summary(selection: Selection, most: int = 20) -> str:
 
 # %% ../nbs/04_filter.ipynb #04-filter-15
 GUARANTEE = {
-    1: "Guarantee: FDR <= {q:g} if y = {model} with independent normal noise of one variance.",
-    0: "Guarantee: E[V / (R + {floor:g})] <= {q:g}, a modified FDR, if y = {model} with independent normal noise of one variance.",
+    1: "Guarantee: FDR <= {q:g} if y = {model} with independent normal noise of one variance{sigma}.",
+    0: "Guarantee: E[V / (R + {floor:g})] <= {q:g}, a modified FDR, if y = {model} with independent normal noise of one variance{sigma}.",
 }
 
-def statement(fdr, offset, intercept, approximate) -> str:
+def statement(fdr, offset, intercept, sigma) -> str:
     "What the non-private filter guarantees"
-    text = GUARANTEE[offset].format(q=fdr, floor=1 / fdr, model="a + X b" if intercept else "X b")
-    if approximate: text += " Approximate: the noise level of the appended rows was estimated."
+    known = sigma is not None and sigma != "estimate"
+    text = GUARANTEE[offset].format(q=fdr, floor=1 / fdr, model="a + X b" if intercept else "X b", sigma=f", whose standard deviation is {sigma:g}" if known else "")
+    if sigma == "estimate": text += " Approximate: the noise level of the appended rows was estimated."
     return text + " Not private: the result reveals the data."
 
 # %% ../nbs/04_filter.ipynb #04-filter-16
@@ -126,9 +131,8 @@ def knockoff_filter(
         k = knockoffs(moments, s, intercept, sigma, random_state)
         f = check_statistic(statistic, k.p)
         c = k.products(random_state)
-        W = np.asarray(f(k.G, c), dtype=float)
-    if not np.isfinite(W).all(): raise InputError("statistic returned values that are not finite: no selection can be made from them")
-    return Selection(k.names, W, effect_signs(c), fdr, offset, "none", statement(fdr, offset, intercept, sigma == "estimate"),
+        W = evaluate(f, k.G, c)
+    return Selection(k.names, W, effect_signs(c), fdr, offset, "none", statement(fdr, offset, intercept, sigma),
                      details=dict(statistic=statistic, s=k.s, intercept=intercept, n=moments.n))
 
 def as_moments(data, y=None) -> Moments:

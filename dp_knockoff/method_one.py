@@ -14,7 +14,7 @@ from .mechanisms import as_sampler, laplace_scale
 from .moments import one_blas_thread
 from .sensitivity import BOUNDS, lam_min_shift, products_shift, unit_gram_shift, zeta
 from .setting import PrivateSetting, check_split, gaussian_scale, private_result, private_setting
-from .statistics import Statistic, check_statistic, effect_signs
+from .statistics import Statistic, check_statistic, effect_signs, evaluate
 
 # %% auto #0
 __all__ = ['FLOOR', 'noisy_gram', 'scales_one', 'repair', 'filter_one']
@@ -99,5 +99,5 @@ def filter_one(
         scale = scales_one(setting, *setting.constants(c), epsilon_split, delta_split)
         A = noisy_gram(k.moments.Sigma, k.moments.lam_min, scale["Gram matrix"], scale["lam_min"], sampler)
         b = sampler.gaussian(c, scale["products"], "products")
-        W = f(repair(A) if repaired else A, b)
+        W = evaluate(f, repair(A) if repaired else A, b)
     return private_result("one", setting, W, effect_signs(b), fdr, offset, scale, sampler, statistic=statistic, repaired=repaired)

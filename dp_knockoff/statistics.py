@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .ground import InputError, check_option, check_positive, stream
+from .ground import InputError, check_option, check_positive, shown, stream
 
 # %% auto #0
 __all__ = ['ESTIMATES', 'CONTRASTS', 'PENALISED', 'ols', 'ridge', 'lasso_path', 'check_convex', 'lasso', 'entry_points', 'lcd',
-           'csm', 'effect_signs', 'Statistic', 'swap', 'antisymmetry_error', 'check_statistic']
+           'csm', 'effect_signs', 'Statistic', 'swap', 'antisymmetry_error', 'check_statistic', 'evaluate']
 
 # %% ../nbs/03_statistics.ipynb #03-statistics-07
 def ols(
@@ -42,7 +42,8 @@ def lasso_path(A, b, stop: float) -> tuple:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import lars_path_gram
     scale = np.abs(b).max()  # its tolerances are absolute, so let the largest product be 1
-    with warnings.catch_warnings():  # a singular A, as s="equi" makes it, leaves variables that can never enter: expected
+    A = A + 1e-10 * np.trace(A) / len(A) * np.eye(len(A))  # a singular A, as s="equi" makes it, has no unique Lasso: now it has
+    with warnings.catch_warnings():  # and near the end of its path variables may be dropped: expected
         warnings.simplefilter("ignore", ConvergenceWarning)
         alphas, _, coefs = lars_path_gram(Xy=b / scale, Gram=A, n_samples=1, alpha_min=stop / scale / 2, method="lasso")
     return 2 * scale * alphas, scale * coefs
@@ -119,7 +120,7 @@ class Statistic:
         check_option("contrast", self.contrast, list(CONTRASTS))
         if self.estimate in PENALISED: check_positive("penalty", self.penalty, f"{self.estimate!r} needs its weight")
         elif self.penalty is not None:
-            raise InputError(f"penalty={self.penalty!r} has no meaning for {self.estimate!r}: leave it out, or use 'ridge' or 'lasso'")
+            raise InputError(f"penalty={shown(self.penalty)} has no meaning for {self.estimate!r}: leave it out, or use 'ridge' or 'lasso'")
 
     def __call__(self, A: np.ndarray, b: np.ndarray) -> np.ndarray:
         more = () if self.penalty is None else (self.penalty,)
@@ -145,7 +146,7 @@ def antisymmetry_error(
     F,             # indices of the columns to swap
 ) -> float:
     "How far f is from flipping exactly the signs in F when F is swapped, relative to the largest |W|"
-    W, flipped = np.array(f(A, b)), np.array(f(*swap(A, b, F)))
+    W, flipped = (np.array(f(*(np.array(x) for x in pair)), dtype=float) for pair in ((A, b), swap(A, b, F)))
     flipped[list(F)] *= -1
     return float(np.abs(flipped - W).max() / max(np.abs(W).max(), 1e-300))
 
@@ -156,18 +157,29 @@ def check_statistic(
     trials: int = 5,
 ):
     "The statistic, after it has shown antisymmetry on random inputs; a sentence if it doesn't"
-    if isinstance(f, Statistic): return f
-    if not callable(f): raise InputError(f"statistic={f!r} cannot be called: pass a Statistic or a function f(A, b) -> {p} numbers")
+    if type(f) is Statistic: return f
+    if not callable(f): raise InputError(f"statistic={shown(f)} cannot be called: pass a Statistic or a function f(A, b) -> {p} numbers")
     rng = stream(0, "check_statistic")
     for _ in range(trials):
         Z = rng.standard_normal((4 * p, 2 * p))
         A, b, F = Z.T @ Z / (4 * p), rng.standard_normal(2 * p), np.flatnonzero(rng.random(p) < .5)
-        try: shape = np.shape(f(A, b))
-        except TypeError as error: raise InputError(f"statistic could not be called as f(A, b) ({error}): it gets the Gram matrix and the "
-                                                    "products of originals and knockoffs, and nothing else") from None
-        if shape != (p,): raise InputError(f"statistic returned shape {shape}: it must return one number a variable, {p} in all")
+        evaluate(f, A, b)
         error = antisymmetry_error(f, A, b, F)
         if not error < 1e-6:
-            raise InputError(f"statistic is not antisymmetric (swapping columns with their knockoffs changes it by {error:.1g} of its size "
-                             "beyond the signs): FDR control would fail, so it is refused")
+            raise InputError(f"statistic is not antisymmetric (on a random Gram matrix, swapping columns with their knockoffs changes it by {error:.1g} of its size "
+                             "beyond the signs): FDR control cannot be trusted, so it is refused")
     return f
+
+def evaluate(
+    f,             # statistic: f(A, b) -> p numbers
+    A: np.ndarray, # 2p x 2p
+    b: np.ndarray, # 2p
+) -> np.ndarray:   # p
+    "The statistic of copies of A and b: p finite numbers, or a sentence"
+    p = len(A) // 2
+    try: W = np.asarray(f(A.copy(), b.copy()))
+    except TypeError as error: raise InputError(f"statistic could not be called as f(A, b) ({' '.join(str(error).split())}): it gets the Gram matrix and the "
+                                                "products of originals and knockoffs, and nothing else") from None
+    if W.shape != (p,) or W.dtype.kind not in "fiub": raise InputError(f"statistic returned shape {W.shape} of {W.dtype}: it must return one real number a variable, {p} in all")
+    if not np.isfinite(W).all(): raise InputError("statistic returned values that are not finite: no selection can be made from them")
+    return W.astype(float)

@@ -46,7 +46,7 @@ def selection(W, q=.2, offset=1):
 
 
 @pytest.mark.parametrize("W, offset, words", [
-    (np.zeros(9), 1, "every statistic is zero"), ([1, 2, 3], 1, "only 3 variables"), ([1, 2, 3, 4, -9, -8, -7], 1, "only 4 variables beat"),
+    (np.zeros(9), 1, "every statistic is zero"), ([1, 2, 3], 1, "Raise fdr to 0.34"), ([1], 1, "nothing to filter"), ([1, 2, 3, 4, -9, -8, -7], 1, "only 4 variables beat"),
     ([5, 5, 5, 5, 5, -6, -6], 1, "the best is 0.6"), (-np.ones(9), 0, "the best is inf"), ([9, 8, 7, 6, 5, -1], 1, "5 of 6 variables have W >= T = 5"),
 ])
 def test_a_selection_explains_itself(W, offset, words):
