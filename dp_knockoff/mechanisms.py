@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from .ground import InputError, check_positive, stream
 
 # %% auto #0
-__all__ = ['Budget', 'gaussian_divergence', 'laplace_divergence', 'laplace_scale', 'classical_gaussian_scale',
+__all__ = ['Budget', 'gaussian_divergence', 'laplace_divergence', 'laplace_scale', 'classical_gaussian_scale', 'analytic_ratio',
            'analytic_gaussian_scale', 'NumpySampler', 'SecureSampler', 'check_release', 'as_sampler']
 
 # %% ../nbs/05_mechanisms.ipynb #05-mechanisms-07
@@ -75,17 +76,22 @@ def classical_gaussian_scale(
                          "use the analytic one")
     return check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True) * np.sqrt(2 * np.log(1.25 / budget.delta)) / budget.epsilon
 
-def analytic_gaussian_scale(
-    sensitivity: float, # l2-sensitivity
-    budget: Budget,
-) -> float:
-    "The smallest standard deviation of Gaussian noise, for every epsilon"
+@lru_cache(maxsize=1024)
+def analytic_ratio(budget: Budget) -> float:
+    "The largest ratio of sensitivity to standard deviation that the budget allows"
     from scipy.optimize import brentq
     if not 0 < budget.delta < 1: raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
     excess = lambda log_ratio: np.log(np.maximum(gaussian_divergence(budget.epsilon, np.exp(log_ratio)), 1e-320)) - np.log(budget.delta)
     ratio = np.exp(brentq(excess, -60, 30, xtol=1e-13)) * (1 - 1e-9)
     assert gaussian_divergence(budget.epsilon, ratio) <= budget.delta
-    return check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True) / ratio
+    return float(ratio)
+
+def analytic_gaussian_scale(
+    sensitivity: float, # l2-sensitivity
+    budget: Budget,
+) -> float:
+    "The smallest standard deviation of Gaussian noise, for every epsilon"
+    return check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True) / analytic_ratio(budget)
 
 # %% ../nbs/05_mechanisms.ipynb #05-mechanisms-20
 class NumpySampler:
