@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 # %% auto #0
@@ -40,9 +41,10 @@ def demo_command(args) -> None:
     names = [f"{'signal' if b else 'null'}{j}" for j, b in enumerate(beta)]
     selection = knockoff_filter(Moments.from_data(X, y, names), fdr=args.fdr, s=args.s, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
+    found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
     print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, neighbouring columns correlated {args.rho:g}.\n")
     print(selection)
-    print(f"\nThe truth, known here: {power:.0%} of the signals found, {fdp:.0%} of the selected are false.")
+    print(f"\nThe truth, known here: {found}, {fdp:.0%} of the selected are false.")
     fig = Figure(figsize=(9, 3.6), layout="constrained")
     plot_selection(selection, fig.subplots(), most=40)
     print(f"Picture: {save_figure(fig, args.out)}")
@@ -64,6 +66,12 @@ def main(argv=None) -> int:
     except InputError as error:
         print(f"dp-knockoff: {error}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("dp-knockoff: not enough memory for this size: choose a smaller one", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read our output has stopped reading: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("dp-knockoff: interrupted", file=sys.stderr)
         return 130

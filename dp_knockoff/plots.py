@@ -37,7 +37,7 @@ def plot_selection(
                         label=f"{'selected' if filled else 'not selected'}, {word}")
     mark_threshold(ax, selection)
     ax.axhline(0, color="black", lw=.8)
-    if len(order) <= 40: ax.set_xticks(at, [selection.names[j] for j in order], rotation=90)
+    if len(order) <= 40: ax.set_xticks(at, [selection.names[j].replace("$", r"\$") for j in order], rotation=90)
     else: ax.set_xticks([])
     ax.set(ylabel="W (above 0: beats its knockoff)", xlabel="variables, by |W|" if len(order) > 40 else None,
            title=f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}"
@@ -57,7 +57,9 @@ def check_picture(path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"out={str(path)!r} has an ending that is no picture format: use .png, .pdf or .svg")
+    if path.is_dir(): raise InputError(f"out={str(path)!r} is a folder: give the name of a file in it")
     if not path.parent.is_dir(): raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
+    if not os.access(path.parent, os.W_OK): raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
     return path
 
 def save_figure(
