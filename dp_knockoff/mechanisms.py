@@ -11,11 +11,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from .ground import InputError, check_positive, stream
+from .ground import InputError, check_positive, shown, stream
 
 # %% auto #0
-__all__ = ['Budget', 'gaussian_divergence', 'laplace_divergence', 'laplace_scale', 'classical_gaussian_scale', 'analytic_ratio',
-           'analytic_gaussian_scale', 'NumpySampler', 'SecureSampler', 'check_release', 'as_sampler']
+__all__ = ['Budget', 'gaussian_divergence', 'quadrature', 'laplace_divergence', 'laplace_scale', 'classical_gaussian_scale',
+           'analytic_ratio', 'analytic_gaussian_scale', 'NumpySampler', 'SecureSampler', 'check_release', 'as_sampler']
 
 # %% ../nbs/05_mechanisms.ipynb #05-mechanisms-07
 @dataclass(frozen=True, repr=False)
@@ -29,7 +29,8 @@ class Budget:
         if check_positive("delta", self.delta, "pass a small probability, e.g. delta=1e-6", zero=True) >= 1:
             raise InputError(f"delta={self.delta!r} is not below 1, so nothing would be protected: pass a small probability, e.g. delta=1e-6")
 
-    def __add__(self, other: Budget) -> Budget: return Budget(self.epsilon + other.epsilon, self.delta + other.delta)
+    def __add__(self, other: Budget) -> Budget:
+        return Budget(self.epsilon + other.epsilon, self.delta + other.delta) if isinstance(other, Budget) else NotImplemented
     def __repr__(self): return f"(epsilon={self.epsilon:.4g}, delta={self.delta:.3g})"
 
     def share(self,
@@ -46,8 +47,19 @@ def gaussian_divergence(
 ):
     "Exact hockey-stick divergence of two Gaussians with one standard deviation"
     from scipy.special import log_ndtr
-    above, below = log_ndtr(ratio / 2 - epsilon / ratio), epsilon + log_ndtr(-ratio / 2 - epsilon / ratio)
-    return np.exp(above) * -np.expm1(np.minimum(below - above, 0.0))  # the smaller term is factored out: no cancellation
+    ratio = np.asarray(ratio, dtype=float)
+    nodes, weights = quadrature()
+    t = np.minimum(ratio, 1)[..., None] * nodes
+    integral = np.minimum(ratio, 1) * (np.exp(-(epsilon / t - t / 2)**2 / 2) @ weights) / np.sqrt(2 * np.pi)
+    r = np.maximum(ratio, 1)
+    above, below = log_ndtr(r / 2 - epsilon / r), epsilon + log_ndtr(-r / 2 - epsilon / r)
+    return np.where(ratio < 1, integral, np.exp(above) * -np.expm1(np.minimum(below - above, 0.0)))[()]
+
+@lru_cache(maxsize=1)
+def quadrature() -> tuple:
+    "Nodes and weights on (0, 1)"
+    x, w = np.polynomial.legendre.leggauss(200)
+    return (x + 1) / 2, w / 2
 
 def laplace_divergence(
     epsilon: float, # privacy parameter
@@ -81,8 +93,9 @@ def analytic_ratio(budget: Budget) -> float:
     "The largest ratio of sensitivity to standard deviation that the budget allows"
     from scipy.optimize import brentq
     if not 0 < budget.delta < 1: raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
-    excess = lambda log_ratio: np.log(np.maximum(gaussian_divergence(budget.epsilon, np.exp(log_ratio)), 1e-320)) - np.log(budget.delta)
-    ratio = np.exp(brentq(excess, -60, 30, xtol=1e-13)) * (1 - 1e-9)
+    excess = lambda log_ratio: np.log(np.maximum(gaussian_divergence(budget.epsilon, np.exp(log_ratio)), 1e-307)) - np.log(budget.delta)
+    try: ratio = np.exp(brentq(excess, -80, 30, xtol=1e-13)) * (1 - 1e-9)
+    except ValueError: raise InputError(f"the budget {budget} is beyond what double precision can calibrate: keep epsilon below 1e6 and delta above 1e-300") from None
     assert gaussian_divergence(budget.epsilon, ratio) <= budget.delta
     return float(ratio)
 
@@ -147,7 +160,8 @@ class SecureSampler:
 # %% ../nbs/05_mechanisms.ipynb #05-mechanisms-22
 def check_release(value, scale) -> np.ndarray:
     "Only finite values leave, with a finite scale: OpenDP would silently turn NaN into 0"
-    value = np.asarray(value, dtype=float)
+    try: value = np.asarray(value, dtype=float)
+    except (TypeError, ValueError): raise InputError("a value to be released is not a number: nothing was drawn") from None
     if not np.isfinite(value).all(): raise InputError("a value to be released is not finite: nothing was drawn")
     check_positive("scale", scale, "a noise scale must be a finite number", zero=True)
     return value
@@ -158,6 +172,6 @@ def as_sampler(
 ):
     "The sampler given, or NumPy's with this random_state"
     if sampler is None: return NumpySampler(random_state)
-    if not (hasattr(sampler, "gaussian") and hasattr(sampler, "laplace")):
-        raise InputError(f"sampler={sampler!r} is not a sampler: pass NumpySampler(seed) or SecureSampler()")
+    if isinstance(sampler, type) or not all(hasattr(sampler, part) for part in ("gaussian", "laplace", "name")):
+        raise InputError(f"sampler={shown(sampler)} is not a sampler: pass NumpySampler(seed) or SecureSampler()")
     return sampler

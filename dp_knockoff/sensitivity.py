@@ -15,10 +15,10 @@ from .moments import Moments, UnitMoments
 
 # %% auto #0
 __all__ = ['BOUNDS', 'Facts', 'facts', 'facts_of', 'random_shared', 'row_pair', 'neighbour_search', 'climb', 'rows_with_gram',
-           'gram_shift', 'scale_range', 'unit_gram_shift', 'lam_min_shift', 'lam_max_shift', 'spectral_shift', 'zeta',
-           'product_noise_shift', 'lam_scale_shift', 'product_signal_shift', 'products_shift', 'scale_signal_shift',
-           'neighbour_lam', 'coefficients_shift', 'ridge_bias_shift', 'ridge_shift', 'coefficient_map', 'map_shift',
-           'coupled_shift']
+           'gram_shift', 'scale_range', 'unit_gram_shift', 'lam_min_shift', 'lam_min_below', 'lam_max_shift',
+           'spectral_shift', 'zeta', 'product_noise_shift', 'lam_scale_shift', 'product_signal_shift', 'products_shift',
+           'scale_signal_shift', 'neighbour_lam', 'coefficients_shift', 'ridge_bias_shift', 'ridge_shift',
+           'coefficient_map', 'map_shift', 'coupled_shift']
 
 # %% ../nbs/06_sensitivity.ipynb #06-sensitivity-07
 @dataclass(frozen=True)
@@ -155,7 +155,12 @@ def unit_gram_shift(f: Facts, bounds: str = "corrected") -> float:
 def lam_min_shift(f: Facts, bounds: str = "corrected") -> float:
     "Sensitivity of the smallest eigenvalue of Sigma'"
     if bounds != "tight": return f.eta2 * (1 + f.lam_min)
-    return f.eta2 * min(1.5, 1 + f.lam_min / (2 - f.eta2) if f.eta2 < 2 else 1.5)
+    return f.eta2 * (1 + min(f.lam_min / 2, 1 / (2 + f.eta2)))
+
+def lam_min_below(f: Facts, bounds: str = "corrected") -> float:
+    "Lower bound on the smallest eigenvalue of the neighbour's Sigma' (it may be negative, and then says nothing)"
+    if bounds != "tight": return f.lam_min - lam_min_shift(f, bounds)
+    return (f.lam_min - f.eta2) / (1 + f.eta2 / 2)
 
 def lam_max_shift(f: Facts) -> float:
     "Sensitivity of the largest eigenvalue of Sigma'"
@@ -214,12 +219,13 @@ def scale_signal_shift(f: Facts, beta_norm: float, beta_max=None) -> float:
 
 def neighbour_lam(f: Facts, bounds: str = "corrected") -> float:
     "Lower bound on lam_min of the neighbour's Sigma'; refuses what is not positive"
-    low = f.lam_min - lam_min_shift(f, bounds)
+    low = lam_min_below(f, bounds)
     if not f.eta2 < 1:
         raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g} is not below 1 (row bound {f.B:g}, smallest column norm {f.C_min:.4g}): "
                          "Method II needs C_min^2 > 2 B^2; bring more rows")
     if not low > 0:
-        raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix is not above eta^2/(1 - eta^2) = {f.eta2 / (1 - f.eta2):.3g}: "
+        least = f.eta2 if bounds == "tight" else f.eta2 / (1 - f.eta2)
+        raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix is not above {'eta^2' if bounds == 'tight' else 'eta^2/(1 - eta^2)'} = {least:.3g}: "
                          "a neighbour's design may be singular; bring more rows, drop correlated columns, or use a ridge")
     return low
 
@@ -239,7 +245,7 @@ def coefficients_shift(
 # %% ../nbs/06_sensitivity.ipynb #06-sensitivity-37
 def ridge_bias_shift(f: Facts, ridge: float, bounds: str = "corrected") -> float:
     "Bound on what the bias of ridge estimates adds to the shift, per unit of |beta|"
-    low = max(f.lam_min - lam_min_shift(f, bounds), 0.0)
+    low = max(lam_min_below(f, bounds), 0.0)
     return (ridge * (2 * spectral_shift(f) + lam_min_shift(f, bounds)) * np.sqrt(f.C_max**2 + f.B**2)
             / ((f.lam_min + ridge) * (low + ridge)))
 
@@ -251,7 +257,7 @@ def ridge_shift(
     bounds: str = "corrected",
 ) -> float:
     "Sensitivity of the 2p ridge coefficients, with probability 1 - delta_2; 'paper' leaves the bias out, which is false"
-    low = max(f.lam_min - lam_min_shift(f, bounds), 0.0) + ridge
+    low = max(lam_min_below(f, bounds), 0.0) + ridge
     bias = 0.0 if bounds == "paper" else beta_norm * ridge_bias_shift(f, ridge, bounds)
     return np.sqrt(zeta) * (1 / np.sqrt(f.lam_min + ridge) + 1 / np.sqrt(low)) + scale_signal_shift(f, beta_norm) + bias
 
@@ -276,13 +282,12 @@ def coupled_shift(
     beta_max=None,     # largest |beta_j|, if public
 ) -> float:
     "Sensitivity of the 2p least-squares coefficients when the two runs share noise and knockoff randomness"
-    from scipy.special import chdtri, ndtri
-    s2, lam0 = neighbour_lam(f, "tight"), f.lam_min - f.eta2
-    if not lam0 > 0: raise InputError(f"lam_min = {f.lam_min:.3g} is not above eta^2 = {f.eta2:.3g}: the shared rows may be singular; bring more rows")
+    from scipy.special import chdtri, gammaincinv, ndtri
+    s2, lam0 = neighbour_lam(f, "tight"), f.lam_min - f.eta2          # positive together
     tail = delta2 / 5
     chi = sigma * np.sqrt(chdtri(f.p, tail))                          # |u_1|, and the shared error in its own metric
     normal = -sigma * ndtri(tail / 2)                                 # |t_1|, |t_2|
-    residual2 = sigma**2 * chdtri(f.n - 1 - f.p, 1 - tail)            # |r_0|^2 from below
+    residual2 = sigma**2 * 2 * gammaincinv((f.n - 1 - f.p) / 2, tail) # |r_0|^2 from below
     shared = f.scale_shift * chi / np.sqrt(lam0 * (f.C_min**2 - f.B**2))
     replaced = f.eta * (1 / f.lam_min + 1 / s2) * normal * np.sqrt(1 + f.eta2 / lam0)
     return (scale_signal_shift(f, beta_norm, beta_max) + shared + replaced
