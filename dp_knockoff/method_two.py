@@ -61,7 +61,8 @@ def filter_two(
     check_option("offset", offset, [0, 1])
     check_option("contrast", contrast, list(CONTRASTS))
     delta_split, omega2 = check_split("delta_split", delta_split, 2), check_positive("ridge_penalty", ridge_penalty, "pass omega^2, or 0 for least squares", zero=True)
-    if omega2 and bounds == "coupled": raise InputError(f"ridge_penalty={omega2:g} has no coupled bound: use bounds='corrected' or 'tight', or no ridge")
+    if omega2 and bounds in ("paper", "coupled"):
+        raise InputError(f"ridge_penalty={omega2:g} has no valid bound under bounds={bounds!r} (the printed one omits the bias, and there is no coupled one): use 'corrected' or 'tight', or no ridge")
     if omega2 and beta_max is not None: raise InputError(f"beta_max={beta_max!r} is not used by the ridge version: leave it out")
     setting, sampler = private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, delta, bounds, BOUNDS_TWO), as_sampler(sampler, random_state)
     k = setting.knockoffs

@@ -5,12 +5,13 @@
 # %% ../nbs/06_setting.ipynb #06-setting-04
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
 
 from .filter import Selection, as_moments
-from .ground import InputError, check_count, check_fraction, check_option, check_positive, stream
+from .ground import InputError, check_count, check_fraction, check_option, check_positive, shown, stream
 from .knockoffs import Knockoffs, knockoffs
 from .mechanisms import Budget, analytic_gaussian_scale, classical_gaussian_scale
 from .moments import Moments
@@ -63,6 +64,7 @@ def private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, del
     given = lambda name, value: None if isinstance(value, str) and value == "estimate" else check_positive(
         name, value, "pass a public bound, or 'estimate' (which the privacy guarantee does not cover)", zero=True)
     sigma, beta_norm = given("sigma", sigma), given("beta_norm", beta_norm)
+    if sigma == 0: raise InputError("sigma=0 says that there is no regression noise, on which the privacy of this method rests: pass its standard deviation")
     if beta_max is not None: check_positive("beta_max", beta_max, "pass a public bound on the largest coefficient, or leave it out", zero=True)
     if beta_max is not None and bounds not in ("tight", "coupled"): raise InputError(f"beta_max={beta_max!r} is not used by bounds={bounds!r}: leave it out, or use 'tight'")
     moments = as_moments(data, y)
@@ -73,22 +75,24 @@ def private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, del
 
 def gaussian_scale(sensitivity: float, budget: Budget, bounds: str) -> float:
     "Theorem 1 for the bounds as printed, the analytic calibration otherwise"
+    if not 0 < sensitivity < 1e150: raise InputError(f"the sensitivity comes out as {sensitivity:.3g}, with which no noise can be scaled: check sigma, beta_norm and delta")
     return (classical_gaussian_scale if bounds == "paper" else analytic_gaussian_scale)(sensitivity, budget)
 
 def check_split(name: str, split, parts: int) -> tuple:
     "Positive shares that add up to at most 1"
     split = tuple(split) if np.iterable(split) else (split,)
-    if len(split) != parts or not all(isinstance(x, (int, float)) and x > 0 for x in split) or sum(split) > 1 + 1e-12:
-        raise InputError(f"{name}={split!r} is not {parts} positive shares with sum at most 1: e.g. {tuple(round(1 / parts, 3) for _ in range(parts))}")
+    if len(split) != parts or not all(isinstance(x, numbers.Real) and x > 0 for x in split) or sum(split) > 1 + 1e-6:
+        raise InputError(f"{name}={shown(split)} is not {parts} positive shares with sum at most 1: e.g. {tuple(round(1 / parts, 3) for _ in range(parts))}")
     return split
 
 # %% ../nbs/06_setting.ipynb #06-setting-15
-def private_statement(setting: PrivateSetting, fdr: float, offset: int) -> str:
+def private_statement(method: str, setting: PrivateSetting, fdr: float, offset: int) -> str:
     "What Methods I and II guarantee, and what they don't"
     rate = f"FDR <= {fdr:g}" if offset else f"E[V / (R + {1 / fdr:g})] <= {fdr:g} (a modified FDR)"
-    text = (f"Guarantee: {rate} if y = X b with independent normal noise. Privacy for replacing one row: {setting.budget} on average over that noise, between "
-            "neighbours that get one common noise scale; the scale was computed from this dataset, so this is not differential privacy for every pair of neighbours.")
-    if setting.bounds == "paper": text += " The bounds are as printed, one of them not proved."
+    text = (f"Guarantee: {rate} if y = X b with independent normal noise of one variance. Privacy for replacing one row: {setting.budget} on average over that noise, "
+            "if sigma, |b| and the row norms are at most what was given, between neighbours that get one common noise scale; the scale was computed from this dataset, "
+            "so this is not differential privacy for every pair of neighbours.")
+    if setting.bounds == "paper" and method == "one": text += " The bounds are as printed, one of them not proved."
     if setting.estimated: text += f" {' and '.join(setting.estimated)} came from the data without noise, which no privacy statement covers."
     return text
 
@@ -96,7 +100,7 @@ def private_result(method, setting, W, signs, fdr, offset, noise: dict, sampler,
     "A Selection that carries its budget, its noise scales and its guarantee"
     shown = ", ".join(f"{name} {scale:.4g}" for name, scale in noise.items())
     notes = (f"Spent {setting.budget}; noise scales: {shown}; bounds: {setting.bounds}.", f"Noise drawn by {sampler.name}.")
-    return Selection(setting.knockoffs.names, np.asarray(W, float), signs, fdr, offset, method, private_statement(setting, fdr, offset), notes,
+    return Selection(setting.knockoffs.names, np.asarray(W, float), signs, fdr, offset, method, private_statement(method, setting, fdr, offset), notes,
                      dict(budget=setting.budget, noise=noise, bounds=setting.bounds, sampler=sampler.name, facts=setting.facts, **details))
 
 # %% ../nbs/06_setting.ipynb #06-setting-17
@@ -107,7 +111,7 @@ def row_norm_bound(
 ) -> float:
     "A bound on all n row norms of a standard normal design, without looking at it"
     from scipy.special import chdtri
-    return float(np.sqrt(chdtri(p, check_fraction("risk", risk, "pass a probability") / check_count("n", n))))
+    return float(np.sqrt(chdtri(check_count("p", p), check_fraction("risk", risk, "pass a probability") / check_count("n", n))))
 
 def simulated_moments(
     n: int,                 # rows
@@ -116,7 +120,10 @@ def simulated_moments(
     random_state=None,      # None, an int or a Generator
 ) -> Moments:
     "Moments of n rows from model (1) with independent standard normal columns, drawn without the rows"
-    p, rng = len(beta), stream(random_state, "simulated_moments")
+    beta, rng = np.asarray(beta, dtype=float), stream(random_state, "simulated_moments")
+    p = len(beta)
+    if check_count("n", n) <= p: raise InputError(f"n={n} is not above p={p}: the Gram matrix would be singular")
+    check_positive("sigma", sigma, "pass the noise's standard deviation", zero=True)
     L = np.tril(rng.standard_normal((p, p)), -1) + np.diag(np.sqrt(rng.chisquare(n - np.arange(p))))   # Bartlett
     XtX, g = L @ L.T, sigma * rng.standard_normal(p)
     Xtw = L @ g

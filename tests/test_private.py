@@ -198,7 +198,10 @@ def test_results_tell_what_was_done():
         assert chosen.details["budget"] == Budget(.5, 1e-3) and all(v > 0 for v in chosen.details["noise"].values())
     assert "OpenDP" in repr(filter_two(BIG, **PUBLIC, sampler=SecureSampler()))
     assert "no privacy statement covers" in repr(filter_two(BIG, **PUBLIC | dict(sigma="estimate"), random_state=0))
-    assert "not proved" in repr(filter_two(BIG, **PUBLIC | dict(delta=.5), bounds="paper", random_state=0))
+    m = simulated_moments(10**6, BETA, random_state=0)
+    paper = PUBLIC | dict(delta=.5, row_bound=m.row_norm)
+    assert "not proved" in repr(filter_one(m, **paper, bounds="paper", random_state=0)) and "not proved" not in repr(filter_two(m, **paper, bounds="paper", random_state=0))
+    assert "modified FDR" in filter_two(m, **paper, offset=0, random_state=0).guarantee and "modified" not in filter_two(m, **paper, random_state=0).guarantee
 
 
 def test_noise_is_drawn_once_for_each_purpose_and_with_its_scale():
@@ -283,3 +286,133 @@ def test_an_own_statistic_in_method_one_sees_noisy_things_only():
     A, b = seen[-1]
     k = knockoffs(BIG, intercept=False)
     assert not np.isclose(A, k.G).all() and not np.isclose(b, k.products(0)).any()
+
+
+# every formula a second time, typed from the derivations
+
+G5 = Facts(1000, 5, 1., 8., 10., .5, 1.6, 3., 200., 120.)
+ETA2 = 1 / 63
+
+
+def test_tight_formulas():
+    lam = ETA2 * (1 + .25)
+    assert np.isclose(lam_min_shift(G5, "tight"), lam) and np.isclose(unit_gram_shift(G5, "tight"), ETA2 * (1 + np.sqrt((9 - 5) / 2)))
+    signal = np.sqrt(2) * (np.sqrt(ETA2) - 1 / 8) * 120 + np.sqrt(2) * np.sqrt(ETA2) + (8 - np.sqrt(63)) * .5 + lam * np.sqrt(101)
+    assert np.isclose(product_signal_shift(G5, "tight"), signal)
+    gamma = 2 * 1.6 - .5
+    assert np.isclose(product_noise_shift(G5, 7., "tight"), np.sqrt(7) * (np.sqrt(gamma) + np.sqrt(gamma + ETA2 * (3 + 3.2 + .5))))
+
+
+def test_coefficient_formulas():
+    from scipy.stats import chi2
+    moved = 8 - np.sqrt(63)
+    low = .5 - ETA2 * 1.5
+    assert np.isclose(coefficients_shift(G5, 7., 3.), np.sqrt(7 / .5) + np.sqrt(7 / low) + 3 * moved)
+    below = (.5 - ETA2) / (1 + ETA2 / 2)
+    assert np.isclose(coefficients_shift(G5, 7., 3., "tight", 1.), np.sqrt(7 / .5) + np.sqrt(7 / below) + np.sqrt(2) * moved)
+    assert np.isclose(coefficients_shift(G5, 7., 1., "tight", 9.), np.sqrt(7 / .5) + np.sqrt(7 / below) + moved)
+    assert np.isclose(zeta(5, 2., .02), 4 * chi2.isf(.01, 10))
+
+
+@pytest.mark.parametrize("bounds", ["corrected", "tight"])
+def test_ridge_formula(bounds):
+    lam, low = (ETA2 * 1.5, .5 - ETA2 * 1.5) if bounds == "corrected" else (ETA2 * 1.25, (.5 - ETA2) / (1 + ETA2 / 2))
+    bias = .2 * (2 * ETA2 * 2.6 + lam) * np.sqrt(101) / ((.5 + .2) * (low + .2))
+    assert np.isclose(ridge_shift(G5, 7., 3., .2, bounds), np.sqrt(7) * (1 / np.sqrt(.7) + 1 / np.sqrt(low + .2)) + 3 * (8 - np.sqrt(63)) + 3 * bias)
+
+
+def test_coupled_formula():
+    from scipy.stats import chi2, norm
+    sigma, tail = 1.5, .05 / 5
+    lam, s1, s2, lam0 = ETA2 * 1.25, .5, (.5 - ETA2) / (1 + ETA2 / 2), .5 - ETA2
+    M = np.sqrt(5) / 2 * (ETA2 * 2.6 + lam) / (s2 * np.sqrt(s1)) + lam / (np.sqrt(s1 * s2) * (np.sqrt(s1) + np.sqrt(s2)))
+    assert np.isclose(map_shift(G5), M)
+    u, t, moved = sigma * np.sqrt(chi2.isf(tail, 5)), sigma * norm.isf(tail / 2), 8 - np.sqrt(63)
+    rest = (moved * u / np.sqrt(lam0 * 63) + np.sqrt(ETA2) * (1 / s1 + 1 / s2) * t * np.sqrt(1 + ETA2 / lam0)
+            + u * M + u * t**2 / (2 * sigma**2 * chi2.ppf(tail, 994)) / np.sqrt(s2))
+    assert np.isclose(coupled_shift(G5, sigma, .05, 3.), rest + 3 * moved) and np.isclose(coupled_shift(G5, sigma, .05, 3., 1.), rest + np.sqrt(2) * moved)
+    assert np.isfinite(coupled_shift(G5, sigma, 1e-17, 3.))
+
+
+@given(st.floats(1.5, 50), st.floats(.01, 1))
+def test_the_neighbours_eigenvalue_is_never_overrated(C_min, lam):
+    f = Facts(10**6, 3, 1., C_min, C_min, lam, 2., 2., 1., 1.)
+    from dp_knockoff.sensitivity import lam_min_below
+    assert lam_min_below(f, "corrected") <= lam_min_below(f, "tight") + 1e-12 <= lam + 1e-12
+
+
+def test_shares_of_the_budget_go_where_they_should():
+    m = simulated_moments(10**6, BETA, random_state=0)
+    setting = private_setting(m, None, m.row_norm, 2., 3., None, .8, .01, "tight", BOUNDS)
+    f = setting.facts
+    got = scales_one(setting, 2., 3., (.2, .3, .5), (.1, .6, .3))
+    assert np.isclose(got["lam_min"], lam_min_shift(f, "tight") / (.8 * .3))
+    assert np.isclose(got["Gram matrix"], analytic_gaussian_scale(unit_gram_shift(f, "tight"), Budget(.8 * .5, .01 * .1)))
+    products = product_noise_shift(f, zeta(12, 2., .003), "tight") + 3 * product_signal_shift(f, "tight")
+    assert np.isclose(got["products"], analytic_gaussian_scale(products, Budget(.8 * .2, .006)))
+    two = private_setting(m, None, m.row_norm, 2., 3., 1., .8, .01, "coupled", BOUNDS_TWO)
+    assert np.isclose(scale_two(two, 2., 3., (.2, .8)), analytic_gaussian_scale(coupled_shift(f, 2., .008, 3., 1.), Budget(.8, .002)))
+    plain = private_setting(m, None, m.row_norm, 2., 3., None, .8, .01, "corrected", BOUNDS_TWO)
+    assert np.isclose(scale_two(plain, 2., 3., (.2, .8), .3), analytic_gaussian_scale(ridge_shift(f, zeta(12, 2., .008), 3., .3), Budget(.8, .002)))
+
+
+def test_the_users_constants_are_used():
+    noise = lambda **kw: filter_two(BIG, **{**PUBLIC, "random_state": 0, **kw}).details["noise"]["coefficients"]  # noqa: E731
+    assert noise(sigma=2.) > 1.3 * noise() and noise(beta_norm=1000.) > noise() and noise(bounds="coupled", beta_max=.1) < noise(bounds="coupled")
+    assert noise(ridge_penalty=.5) != noise()
+
+
+def test_the_ridge_version_releases_ridge_coefficients():
+    from dp_knockoff.statistics import csm, ridge
+    class Silent(NumpySampler):
+        def gaussian(self, value, scale, purpose): return np.asarray(value)
+    k = knockoffs(BIG, intercept=False)
+    assert np.allclose(filter_two(BIG, **PUBLIC, ridge_penalty=.3, sampler=Silent(), random_state=4).W, csm(ridge(k.G, k.products(4), .3)))
+
+
+@pytest.mark.parametrize("sampler", [NumpySampler(0), SecureSampler()], ids=["numpy", "secure"])
+def test_samplers_draw_at_their_scale(sampler):
+    g, l = sampler.gaussian(np.zeros(20_000), 3., "a"), sampler.laplace(np.zeros(20_000), 3., "b")
+    assert abs(np.std(g) / 3 - 1) < .05 and abs(np.mean(np.abs(l)) / 3 - 1) < .06
+
+
+def test_repair_lifts_to_the_released_eigenvalue():
+    A = noisy_gram(np.eye(6), .8, 1.5, .01, NumpySampler(0))
+    released = A[0, 0] - A[0, 6]
+    assert .7 < released < .9 and np.isclose(np.linalg.eigvalsh(repair(A))[0], released)
+
+
+def test_plug_ins_have_the_right_degrees_of_freedom():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9, 3))
+    def estimate():
+        k = knockoffs(Moments.from_data(X, rng.standard_normal(9)), intercept=False)
+        return plug_ins(k, k.products(rng))[0]**2
+    assert abs(np.mean([estimate() for _ in range(4000)]) - 1) < .08
+
+
+@pytest.mark.parametrize("bad, words", [
+    (dict(sigma=0), "sigma=0"), (dict(sigma=1e160), "sigma"), (dict(beta_norm=1e308), "beta_norm"), (dict(sampler=NumpySampler), "not a sampler"),
+    (dict(epsilon=1e30), "double precision"), (dict(delta=1e-320), "double precision"),
+])
+def test_extreme_constants_get_a_sentence(bad, words):
+    for run in (filter_one, filter_two): assert words in refusal(run, BIG, **{**PUBLIC, **bad})
+
+
+def test_method_specific_refusals():
+    assert "omits the bias" in refusal(filter_two, BIG, **PUBLIC | dict(delta=.5), bounds="paper", ridge_penalty=.1)
+    assert "repaired='no'" in refusal(filter_one, BIG, **PUBLIC, repaired="no")
+    X, y, _ = linear_model(400, 4, k=1, random_state=0)
+    B = np.linalg.norm(X, axis=1).max()
+    assert "smaller than a row" in refusal(facts, Moments.from_data(X, y), .99 * B)
+    with pytest.raises(TypeError): Budget(1.) + 1
+
+
+def test_divergences_at_tiny_budgets():
+    "Against 50-digit values of the same formula"
+    import mpmath
+    mpmath.mp.dps = 80
+    for epsilon, ratio in [(1e-3, 1e-2), (1e-9, 1e-9), (1e-10, 3e-11), (1e-20, 1e-20), (.5, .02), (.5, .999), (2., 1.5), (5., 8.)]:
+        e, r = mpmath.mpf(epsilon), mpmath.mpf(ratio)
+        exact = mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
+        assert abs(gaussian_divergence(epsilon, ratio) / exact - 1) < 1e-9, (epsilon, ratio)
