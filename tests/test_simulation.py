@@ -1,0 +1,160 @@
+"The simulator and the commands on top of it: same numbers whatever the jobs, resumable, refusing."
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_knockoff.cli import main
+from dp_knockoff.filter import knockoff_threshold
+from dp_knockoff.ground import assert_same_law, refusal
+from dp_knockoff.knockoffs import gram
+from dp_knockoff.method_one import filter_one, repair
+from dp_knockoff.method_two import filter_two
+from dp_knockoff.moments import Moments
+from dp_knockoff.simulation import (CHUNK, Experiment, draw_batch, pair_transform, plan, plan_warnings, row_bound_for, run_chunk, run_one, simulate,
+                                    solve_blocks, trials_of)
+from dp_knockoff.statistics import ols
+
+COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
+SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
+
+
+def test_numbers_depend_on_the_seed_only():
+    runs = [simulate(SMALL, [2000, 5000], trials=2 * CHUNK + 7, seed=3, jobs=jobs) for jobs in (1, 2, 5)]
+    assert runs[0] == runs[1] == runs[2] and {pt.trials for pt in runs[0]} == {2 * CHUNK + 7}
+    assert simulate(SMALL, [5000], ["two"], trials=20, seed=3)[0] == simulate(SMALL, [2000, 5000], ["none", "two"], trials=20, seed=3)[3]
+    assert simulate(SMALL, [5000], ["none"], trials=200, seed=4) != simulate(SMALL, [5000], ["none"], trials=200, seed=3)
+
+
+def test_the_coefficients_of_a_batch_solve_the_normal_equations_in_law():
+    "Mean C beta and covariance sigma^2 G^-1, given the design"
+    e, rng = replace(SMALL, sigma=1.5, rho=.4), np.random.default_rng(0)
+    b = draw_batch(e, 50, 20_000, rng)
+    Z = []
+    for t in range(20_000):
+        error = b.coef[t] - np.append(b.C[t] * b.beta[t], np.zeros(8))
+        L = np.linalg.cholesky(gram(b.Sigma[t], np.full(8, b.lam[t, 0])))
+        Z.append(L.T @ error / 1.5)
+    Z = np.array(Z)
+    assert_same_law(np.column_stack([Z, Z[:, :8] * Z[:, 8:]]), (lambda g: np.column_stack([g, g[:, :8] * g[:, 8:]]))(rng.standard_normal(Z.shape)))
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_blocks_solve_what_the_full_matrix_solves(repaired):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        E = rng.standard_normal((5, 5)) * .4
+        Sigma, s, c = np.eye(5) + E + E.T - 2 * np.diag(np.diag(E)), rng.uniform(.2, .9), rng.standard_normal(10)
+        A = gram(Sigma, np.full(5, s))
+        full = ols(repair(A) if repaired else A, c)
+        blocks = pair_transform(solve_blocks((2 * Sigma - s * np.eye(5))[None], np.array([[s]]), pair_transform(c)[None], repaired))[0]
+        assert np.allclose(full, blocks)
+
+
+def test_scales_are_those_of_a_real_run():
+    b = draw_batch(SMALL, 5000, 1, np.random.default_rng(0))
+    b = replace(b, B=10.)
+    scatter = np.block([[b.XtX[0], np.ones((8, 1))], [np.ones((1, 8)), np.array([[9e3]])]])
+    m = Moments(5000, np.zeros(9), scatter, 9.9, tuple("abcdefgh"))
+    public = dict(epsilon=1., delta=.01, row_bound=10., sigma=1., beta_norm=4.5 * 2, random_state=0)
+    trial = next(trials_of(SMALL, b))
+    real = filter_two(m, **public)
+    assert np.isclose(trial.facts.eta2, real.details["facts"].eta2)
+    for name in ("C_min", "C_max", "lam_min", "lam_max", "frob", "raw_frob"): assert np.isclose(getattr(trial.facts, name), getattr(real.details["facts"], name))
+    one = filter_one(m, **public)
+    from dp_knockoff.method_one import scales_one
+    from dp_knockoff.method_two import scale_two
+    assert np.isclose(scale_two(trial, 1., 9., (.5, .5)), real.details["noise"]["coefficients"])
+    assert np.allclose(list(scales_one(trial, 1., 9., (.5, .25, .25), (1/3,) * 3).values()), list(one.details["noise"].values()))
+
+
+def test_a_method_that_refuses_selects_nothing():
+    e = Experiment(p=40, k=20)
+    rates = run_chunk(e, ["none", "one", "two"], 90, 0, 30, 0)
+    assert rates["two"].max() == 0 and rates["none"][1].mean() > .1
+    bounded_away = replace(draw_batch(e, 90, 3, np.random.default_rng(0)), B=50.)
+    assert np.isnan(run_one(e, bounded_away, np.random.default_rng(0))).all()
+    assert knockoff_threshold(np.zeros(5), .2) == np.inf
+
+
+def test_row_bounds_cover():
+    rng = np.random.default_rng(0)
+    for rho in (0., .7):
+        e = Experiment(p=10, k=1, rho=rho, risk=.1)
+        L = np.linalg.cholesky(e.population)
+        inside = [np.linalg.norm(rng.standard_normal((200, 10)) @ L.T, axis=1).max() <= row_bound_for(e, 200) for _ in range(1000)]
+        assert np.mean(inside) > .87
+
+
+def test_plan_finds_the_size():
+    e = replace(SMALL, k=6, bounds="coupled")
+    found = plan(e, "two", power=.7, trials=200, seed=0)
+    assert found.low <= found.n <= found.high and abs(simulate(e, [found.n], ["two"], trials=1500, seed=9)[0].power - .7) < .08
+    assert plan_warnings(Experiment(k=4)) and plan_warnings(Experiment(rho=.9)) and not plan_warnings(Experiment())
+    assert "is not reached" in refusal(plan, replace(SMALL, k=1), "none", most=1000)
+
+
+FIGURE = ["figure", "--sizes", "1e4,1e5,1e6", "--trials", "50", "--methods", "two", "--p", "12", "--k", "6", "--delta", ".5"]
+
+
+def test_figure_writes_its_interface(tmp_path, capsys):
+    assert main([*FIGURE, "--out", str(tmp_path)]) == 0
+    rows = (tmp_path / "figure.csv").read_text().splitlines()
+    assert rows[0] == "method,n,trials,power,power_se,fdr,fdr_se" and [r.split(",")[:3] for r in rows[1:]] == [["two", str(n), "50"] for n in (10**4, 10**5, 10**6)]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000 and "Method II" in capsys.readouterr().out
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["figure.csv", "figure.json", "figure.png"]
+
+
+def test_figure_resumes_only_the_same_question(tmp_path, capsys):
+    assert main([*FIGURE, "--out", str(tmp_path)]) == 0
+    whole = (tmp_path / "figure.csv").read_text()
+    lines = whole.splitlines()
+    lines[1] = lines[1].replace(lines[1].split(",")[3], "0.123456")          # a mark: a resumed run must not compute this point again
+    (tmp_path / "figure.csv").write_text("\n".join(lines[:2]) + "\n")
+    assert main([*FIGURE, "--out", str(tmp_path), "--resume"]) == 0
+    assert (tmp_path / "figure.csv").read_text().splitlines() == lines
+    assert main([*FIGURE, "--out", str(tmp_path), "--resume", "--seed", "1"]) == 2 and "other settings (seed)" in capsys.readouterr().err
+    (tmp_path / "figure.csv").write_text("method,n\ntwo,many\n")
+    assert main([*FIGURE, "--out", str(tmp_path), "--resume"]) == 2 and "cannot be read" in capsys.readouterr().err
+    assert main([*FIGURE, "--out", str(tmp_path / "new"), "--resume"]) == 0   # nothing to resume is fine
+
+
+def test_an_interrupted_figure_leaves_what_is_done(tmp_path):
+    "Ctrl-C in the middle, then --resume: the same file as an undisturbed run"
+    slow = ["figure", "--sizes", ",".join(str(10**4 + i) for i in range(60)), "--trials", "400", "--methods", "two", "--jobs", "1", "--out"]
+    run = subprocess.Popen([COMMAND, *slow, str(tmp_path / "a")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    csv = tmp_path / "a" / "figure.csv"
+    while not csv.exists() and run.poll() is None: time.sleep(.05)
+    time.sleep(.3)
+    run.send_signal(signal.SIGINT)
+    err = run.communicate(timeout=60)[1]
+    assert run.returncode == 130 and "interrupted" in err and "Traceback" not in err
+    done = csv.read_text().splitlines()
+    assert 2 <= len(done) < 61
+    full = ["figure", "--sizes", ",".join(str(10**4 + i) for i in range(len(done))), *slow[3:]]
+    assert main([*full, str(tmp_path / "a"), "--resume"]) == 0 and main([*full, str(tmp_path / "b")]) == 0
+    resumed, fresh = ((tmp_path / x / "figure.csv").read_text().splitlines() for x in "ab")
+    assert resumed == fresh and set(done) <= set(resumed)
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["figure", "--methods", "nine"], "--methods='nine'"), (["figure", "--sizes", "1e4,x"], "--sizes='x'"), (["figure", "--sizes", "1234.5"], "whole number"),
+    (["figure", "--trials", "0"], "trials=0"), (["figure", "--epsilon", "-1"], "epsilon=-1"), (["figure", "--jobs", "0"], "jobs=0"), (["figure", "--k", "99"], "k=99"),
+    (["plan", "--power", "0"], "power=0"), (["plan", "--method", "x"], "method='x'"), (["plan", "--fdr", "1"], "fdr=1"),
+])
+def test_commands_refuse(argv, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    err = capsys.readouterr().err.strip().splitlines()[-1]
+    assert err.startswith("dp-knockoff: ") and words in err
+
+
+def test_plan_prints_an_answer(capsys):
+    assert main(["plan", "--p", "12", "--k", "6", "--bounds", "coupled", "--trials", "60"]) == 0
+    out = capsys.readouterr().out
+    assert "needs about n =" in out and "nothing was spent" in out
