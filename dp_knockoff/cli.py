@@ -10,13 +10,176 @@ import os
 import sys
 
 # %% auto #0
-__all__ = ['add_demo', 'demo_command', 'parser', 'main']
+__all__ = ['COLUMNS', 'Defaults', 'add_experiment', 'experiment', 'number', 'add_figure', 'figure_command', 'open_folder',
+           'write_csv', 'write_json', 'resume', 'table', 'draw', 'progress', 'add_plan', 'plan_command', 'add_demo',
+           'demo_command', 'parser', 'main']
 
 # %% ../nbs/15_cli.ipynb #15-cli-07
+class Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    "Help that shows defaults"
+
+def add_experiment(command, bounds: str, delta: str) -> None:
+    "The arguments that describe an Experiment"
+    add = command.add_argument
+    add("--p", type=int, default=50, help="columns")
+    add("--k", type=int, default=15, help="columns that matter")
+    add("--amplitude", type=float, default=4.5, help="size of their coefficients")
+    add("--sigma", type=float, default=1.0, help="standard deviation of the regression noise")
+    add("--rho", type=float, default=0.0, help="AR(1) correlation of the columns")
+    add("--epsilon", type=float, default=.2, help="privacy budget")
+    add("--delta", default=delta, help="privacy budget: a number, 2p/n or 1/n")
+    add("--fdr", type=float, default=.2, help="false discovery rate to stay below")
+    add("--bounds", default=bounds, help="sensitivities: paper, corrected, tight or coupled (Method II only; Method I then uses tight)")
+    add("--contrast", default="csm", help="statistic: csm, equation (7), or lcd, equation (6)")
+    add("--repaired", action="store_true", help="repair the noisy Gram matrix of Method I")
+    add("--risk", type=float, default=.5, help="the row bound covers all rows with probability 1 - risk")
+    add("--seed", type=int, default=0, help="seed: decides every number, whatever the number of jobs")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="threads")
+
+def experiment(args):
+    "The Experiment that the arguments describe"
+    from dp_knockoff.simulation import Experiment
+    delta = args.delta if args.delta in ("2p/n", "1/n") else number("--delta", args.delta)
+    return Experiment(args.p, args.k, args.amplitude, args.sigma, args.rho, args.epsilon, delta, args.fdr, args.bounds, args.contrast, args.repaired, args.risk)
+
+def number(name: str, text: str, whole: bool = False):
+    "A number from the command line; 1e5 is a whole number, too"
+    from dp_knockoff.ground import InputError
+    try: value = float(text)
+    except ValueError: raise InputError(f"{name}={text!r} is not a number") from None
+    if whole and not value.is_integer(): raise InputError(f"{name}={text!r} is not a whole number")
+    return int(value) if whole else value
+
+# %% ../nbs/15_cli.ipynb #15-cli-09
+COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se")
+
+def add_figure(commands) -> None:
+    "The arguments of `dp-knockoff figure`"
+    figure = commands.add_parser("figure", help="reproduce the paper's figure: power and FDR against the number of rows", formatter_class=Defaults)
+    figure.add_argument("--out", default="figure", help="folder for figure.png, figure.csv and figure.json (created if need be)")
+    figure.add_argument("--methods", default="none,one,two", help="comma-separated: none, one, two")
+    figure.add_argument("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
+    figure.add_argument("--trials", type=int, default=250, help="datasets at each size")
+    figure.add_argument("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add_experiment(figure, bounds="paper", delta="2p/n")
+    figure.set_defaults(run=figure_command)
+
+def figure_command(args) -> None:
+    "Simulate every size that is not done yet, writing as it goes; then table and picture"
+    from dp_knockoff.simulation import METHODS, SIZES, simulate
+    from dp_knockoff.ground import check_option
+    e, methods = experiment(args), [m.strip() for m in args.methods.split(",") if m.strip()]
+    for method in methods: check_option("--methods", method, list(METHODS))
+    sizes = [number("--sizes", text, whole=True) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
+    out = open_folder(args.out)
+    question = {**vars(e), "methods": methods, "trials": args.trials, "seed": args.seed}
+    points = resume(out, question) if args.resume else []
+    left = [n for n in sizes if not all(any((pt.method, pt.n) == (m, n) for pt in points) for m in methods)]
+    points = [pt for pt in points if pt.n not in left]
+    write_json(out / "figure.json", question)
+    def done(new):
+        points.extend(new)
+        points.sort(key=lambda pt: (methods.index(pt.method), pt.n))
+        write_csv(out / "figure.csv", points)
+        bar.update()
+    with progress(len(sizes), len(sizes) - len(left)) as bar: simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
+    points = [pt for pt in points if pt.n in sizes and pt.method in methods]
+    print(table(points, methods))
+    draw(points, e, out / "figure.png")
+    print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
+
+# %% ../nbs/15_cli.ipynb #15-cli-10
+def open_folder(name: str):
+    "The folder for the results, created if need be"
+    from pathlib import Path
+
+    from dp_knockoff.ground import InputError
+    out = Path(name)
+    try: out.mkdir(parents=True, exist_ok=True)
+    except OSError as error: raise InputError(f"out={name!r} cannot be a folder ({error.strerror}): choose another") from None
+    if not os.access(out, os.W_OK): raise InputError(f"out={name!r} cannot be written to: choose another folder")
+    return out
+
+def write_csv(path, points) -> None:
+    "The points as figure.csv, written whole"
+    from dp_knockoff.plots import write_whole
+    rows = [",".join(COLUMNS)] + [",".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in (getattr(pt, c) for c in COLUMNS)) for pt in points]
+    write_whole(path, lambda part: part.write_text("\n".join(rows) + "\n"))
+
+def write_json(path, question) -> None:
+    "What was asked for, written whole"
+    import json
+
+    from dp_knockoff.plots import write_whole
+    write_whole(path, lambda part: part.write_text(json.dumps(question, indent=1) + "\n"))
+
+def resume(out, question) -> list:
+    "The points of an interrupted run, if it asked the same question"
+    import csv
+    import json
+
+    from dp_knockoff.ground import InputError
+    from dp_knockoff.simulation import Point
+    if not (out / "figure.csv").exists(): return []
+    try:
+        asked = json.loads((out / "figure.json").read_text())
+        rows = list(csv.DictReader((out / "figure.csv").read_text().splitlines()))
+        points = [Point(r["method"], int(r["n"]), int(r["trials"]), *(float(r[c]) for c in COLUMNS[3:])) for r in rows]
+    except (OSError, ValueError, KeyError, TypeError): raise InputError(f"figure.csv or figure.json in {str(out)!r} cannot be read: run without --resume") from None
+    other = sorted(key for key in question if asked.get(key) != question[key])
+    if other: raise InputError(f"the run in {str(out)!r} was made with other settings ({', '.join(other)}): repeat them, or run without --resume")
+    return points
+
+# %% ../nbs/15_cli.ipynb #15-cli-11
+def table(points, methods) -> str:
+    "Power and FDR of each method, a line a size"
+    at = {(pt.method, pt.n): pt for pt in points}
+    names = {"none": "no privacy", "one": "Method I", "two": "Method II"}
+    lines = ["        n " + "".join(f"{names[m]:>22}" for m in methods), "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
+    for n in sorted({pt.n for pt in points}):
+        lines.append(f"{n:>9,} " + "".join(f"{at[m, n].power:13.2f}{at[m, n].fdr:9.2f}" for m in methods if (m, n) in at))
+    return "\n".join(lines)
+
+def draw(points, e, path) -> None:
+    "The picture of the points"
+    from matplotlib.figure import Figure
+
+    from dp_knockoff.plots import plot_curves, save_figure
+    fig = Figure(figsize=(9, 3.8), layout="constrained")
+    plot_curves(points, e.fdr, fig.subplots(1, 2))
+    delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}"
+    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, delta = {delta}, bounds: {e.bounds}", fontsize="medium")
+    save_figure(fig, path)
+
+def progress(total: int, initial: int = 0):
+    "A progress bar over sizes, on standard error"
+    from tqdm import tqdm
+    return tqdm(total=total, initial=initial, unit="size", disable=None, file=sys.stderr)
+
+# %% ../nbs/15_cli.ipynb #15-cli-13
+def add_plan(commands) -> None:
+    "The arguments of `dp-knockoff plan`"
+    plan = commands.add_parser("plan", help="how many rows a study needs, by simulation, before any data is touched", formatter_class=Defaults)
+    plan.add_argument("--method", default="two", help="none, one or two")
+    plan.add_argument("--power", type=float, default=.8, help="share of the signals to be found")
+    plan.add_argument("--trials", type=int, default=200, help="datasets at each size tried")
+    add_experiment(plan, bounds="corrected", delta="1/n")
+    plan.set_defaults(run=plan_command)
+
+def plan_command(args) -> None:
+    "Search the smallest number of rows and print it with its uncertainty"
+    from dp_knockoff.simulation import plan, plan_warnings
+    e = experiment(args)
+    for warning in plan_warnings(e): print(f"Warning: {warning}", file=sys.stderr)
+    found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
+    print(f"Method {args.method}, bounds {e.bounds}: power {args.power:g} needs about n = {found.n:,} rows (Monte Carlo range {found.low:,} to {found.high:,}).")
+    print(f"There: power {found.point.power:.2f} +- {2 * found.point.power_se:.2f}, FDR {found.point.fdr:.2f} +- {2 * found.point.fdr_se:.2f} (bound {e.fdr:g}), {found.point.trials} simulated datasets.")
+    print("Assumed: Gaussian columns, normal noise, signals of one size; nothing was read, nothing was spent.")
+
+# %% ../nbs/15_cli.ipynb #15-cli-15
 def add_demo(commands) -> None:
     "The arguments of `dp-knockoff demo`"
-    demo = commands.add_parser("demo", help="select variables in simulated data, print the selection and draw it",
-                               formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    demo = commands.add_parser("demo", help="select variables in simulated data, print the selection and draw it", formatter_class=Defaults)
     demo.add_argument("--n", type=int, default=1000, help="rows")
     demo.add_argument("--p", type=int, default=50, help="columns")
     demo.add_argument("--k", type=int, default=15, help="columns that matter")
@@ -49,13 +212,14 @@ def demo_command(args) -> None:
     plot_selection(selection, fig.subplots(), most=40)
     print(f"Picture: {save_figure(fig, args.out)}")
 
-# %% ../nbs/15_cli.ipynb #15-cli-09
+# %% ../nbs/15_cli.ipynb #15-cli-17
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     from dp_knockoff import __version__
     top = argparse.ArgumentParser(prog="dp-knockoff", description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
-    add_demo(top.add_subparsers(dest="command", required=True, metavar="COMMAND"))
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (add_figure, add_plan, add_demo): add(commands)
     return top
 
 def main(argv=None) -> int:
@@ -73,6 +237,6 @@ def main(argv=None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("dp-knockoff: interrupted", file=sys.stderr)
+        print("dp-knockoff: interrupted; what was finished is written", file=sys.stderr)
         return 130
     return 0

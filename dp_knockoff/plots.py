@@ -13,7 +13,7 @@ import numpy as np
 from .ground import InputError
 
 # %% auto #0
-__all__ = ['plot_selection', 'mark_threshold', 'check_picture', 'save_figure']
+__all__ = ['STYLES', 'plot_selection', 'mark_threshold', 'plot_curves', 'check_picture', 'write_whole', 'save_figure']
 
 # %% ../nbs/14_plots.ipynb #14-plots-07
 def plot_selection(
@@ -52,6 +52,34 @@ def mark_threshold(ax, selection):
     ax.annotate(" T", (1, selection.threshold), xycoords=("axes fraction", "data"), va="center")
 
 # %% ../nbs/14_plots.ipynb #14-plots-12
+STYLES = {"none": ("no privacy", "-", "o"), "one": ("Method I", "--", "s"), "two": ("Method II", "-.", "^"), "three": ("Method III", ":", "D")}
+
+def plot_curves(
+    points,      # list of Point (method, n, power, fdr and their standard errors)
+    fdr: float,  # the bound q, marked in the second panel
+    axes=None,   # two matplotlib axes; new ones by default
+):               # the two axes
+    "Power and false discovery rate against the number of rows"
+    if axes is None:
+        from matplotlib import pyplot as plt
+        axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")[1]
+    for method in dict.fromkeys(pt.method for pt in points):
+        label, style, marker = STYLES[method]
+        here = sorted((pt for pt in points if pt.method == method), key=lambda pt: pt.n)
+        n = [pt.n for pt in here]
+        for ax, name in zip(axes, ("power", "fdr")):
+            mean, se = (np.array([getattr(pt, key) for pt in here]) for key in (name, f"{name}_se"))
+            ax.plot(n, mean, style, marker=marker, color="black", mfc="white", ms=4, lw=1.2, label=label)
+            ax.fill_between(n, np.maximum(mean - 2 * se, 0), np.minimum(mean + 2 * se, 1), color="0.5", alpha=.3, lw=0)
+    for ax, name in zip(axes, ("power", "false discovery rate")): ax.set(xscale="log", xlabel="rows n", ylabel=name)
+    axes[0].set_ylim(-.03, 1.03)
+    axes[1].set_ylim(0, max(.3, 1.5 * fdr))
+    axes[1].axhline(fdr, color="black", lw=.8, ls=(0, (1, 3)))
+    axes[1].annotate(f"q = {fdr:g}", (0, fdr), xycoords=("axes fraction", "data"), xytext=(4, 3), textcoords="offset points", fontsize="small")
+    axes[0].legend(frameon=False, fontsize="small", loc="center left")
+    return axes
+
+# %% ../nbs/14_plots.ipynb #14-plots-15
 def check_picture(path) -> Path:
     "A path that a picture can be written to, or a sentence: ask before the work, not after"
     path = Path(path)
@@ -62,6 +90,19 @@ def check_picture(path) -> Path:
     if not os.access(path.parent, os.W_OK): raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
     return path
 
+def write_whole(
+    path,   # where to
+    write,  # f(path) that writes a file
+) -> Path:  # the path written
+    "Write a file beside its destination and move it there: completely or not at all"
+    path = Path(path)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    finally: part.unlink(missing_ok=True)
+    return path
+
 def save_figure(
     fig,        # a matplotlib figure
     path,       # where to; the ending (.png, .pdf, .svg) decides the format
@@ -69,9 +110,4 @@ def save_figure(
 ) -> Path:      # the path written
     "Write a figure completely or not at all"
     path = check_picture(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        fig.savefig(part, format=path.suffix[1:].lower(), dpi=dpi)
-        os.replace(part, path)
-    finally: part.unlink(missing_ok=True)
-    return path
+    return write_whole(path, lambda part: fig.savefig(part, format=path.suffix[1:].lower(), dpi=dpi))
