@@ -9,6 +9,7 @@ _rooms = {
     "Moments": "moments", "explicit_knockoffs": "knockoffs", "Statistic": "statistics",
     "knockoff_filter": "filter", "knockoff_threshold": "filter", "Selection": "filter",
     "filter_one": "method_one", "filter_two": "method_two", "Budget": "mechanisms", "NumpySampler": "mechanisms", "SecureSampler": "mechanisms",
+    "Experiment": "simulation", "simulate": "simulation", "plot_curves": "plots",
     "InputError": "ground", "linear_model": "ground", "plot_selection": "plots",
 }
 __all__ = list(_rooms)
