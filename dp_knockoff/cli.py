@@ -64,10 +64,11 @@ def add_figure(commands) -> None:
     add_experiment(figure, bounds="paper", delta="2p/n")
     figure.set_defaults(run=figure_command)
 
+# %% ../nbs/15_cli.ipynb #15-cli-10
 def figure_command(args) -> None:
     "Simulate every size that is not done yet, writing as it goes; then table and picture"
-    from dp_knockoff.simulation import METHODS, SIZES, simulate
     from dp_knockoff.ground import check_option
+    from dp_knockoff.simulation import METHODS, SIZES, simulate
     e, methods = experiment(args), [m.strip() for m in args.methods.split(",") if m.strip()]
     for method in methods: check_option("--methods", method, list(METHODS))
     sizes = [number("--sizes", text, whole=True) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
@@ -88,7 +89,7 @@ def figure_command(args) -> None:
     draw(points, e, out / "figure.png")
     print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
 
-# %% ../nbs/15_cli.ipynb #15-cli-10
+# %% ../nbs/15_cli.ipynb #15-cli-11
 def open_folder(name: str):
     "The folder for the results, created if need be"
     from pathlib import Path
@@ -130,7 +131,7 @@ def resume(out, question) -> list:
     if other: raise InputError(f"the run in {str(out)!r} was made with other settings ({', '.join(other)}): repeat them, or run without --resume")
     return points
 
-# %% ../nbs/15_cli.ipynb #15-cli-11
+# %% ../nbs/15_cli.ipynb #15-cli-12
 def table(points, methods) -> str:
     "Power and FDR of each method, a line a size"
     at = {(pt.method, pt.n): pt for pt in points}
@@ -156,7 +157,7 @@ def progress(total: int, initial: int = 0):
     from tqdm import tqdm
     return tqdm(total=total, initial=initial, unit="size", disable=None, file=sys.stderr)
 
-# %% ../nbs/15_cli.ipynb #15-cli-13
+# %% ../nbs/15_cli.ipynb #15-cli-14
 def add_plan(commands) -> None:
     "The arguments of `dp-knockoff plan`"
     plan = commands.add_parser("plan", help="how many rows a study needs, by simulation, before any data is touched", formatter_class=Defaults)
@@ -176,7 +177,7 @@ def plan_command(args) -> None:
     print(f"There: power {found.point.power:.2f} +- {2 * found.point.power_se:.2f}, FDR {found.point.fdr:.2f} +- {2 * found.point.fdr_se:.2f} (bound {e.fdr:g}), {found.point.trials} simulated datasets.")
     print("Assumed: Gaussian columns, normal noise, signals of one size; nothing was read, nothing was spent.")
 
-# %% ../nbs/15_cli.ipynb #15-cli-15
+# %% ../nbs/15_cli.ipynb #15-cli-16
 def add_demo(commands) -> None:
     "The arguments of `dp-knockoff demo`"
     demo = commands.add_parser("demo", help="select variables in simulated data, print the selection and draw it", formatter_class=Defaults)
@@ -212,7 +213,7 @@ def demo_command(args) -> None:
     plot_selection(selection, fig.subplots(), most=40)
     print(f"Picture: {save_figure(fig, args.out)}")
 
-# %% ../nbs/15_cli.ipynb #15-cli-17
+# %% ../nbs/15_cli.ipynb #15-cli-18
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     from dp_knockoff import __version__

@@ -208,6 +208,7 @@ def as_vector(y) -> np.ndarray:
     if y.ndim != 1: raise InputError(f"y has shape {y.shape}: pass one response per row of X, or the name of a column of a table")
     return y
 
+# %% ../nbs/01_moments.ipynb #01-moments-18
 def as_floats(block: np.ndarray, names: tuple) -> np.ndarray:
     "The block in float64, or the name of the column that cannot be converted"
     if block.dtype.kind in "fiub": return block.astype(np.float64, copy=False)
@@ -226,7 +227,7 @@ def kind_of(column: np.ndarray) -> str:
     if column.dtype != object: return str(column.dtype)
     return next((type(v).__name__ for v in column if not isinstance(v, (int, float, np.number))), "object")
 
-# %% ../nbs/01_moments.ipynb #01-moments-19
+# %% ../nbs/01_moments.ipynb #01-moments-20
 def gather(
     rows: Rows,                  # the data, behind its door
     offset: int = 0,             # number of rows before these, for messages
@@ -248,7 +249,7 @@ def gather(
             total = total + part if total else part
     return total
 
-# %% ../nbs/01_moments.ipynb #01-moments-20
+# %% ../nbs/01_moments.ipynb #01-moments-21
 @lru_cache(maxsize=1)
 def _blas():
     from threadpoolctl import ThreadpoolController
@@ -268,7 +269,7 @@ def not_finite(X, y, names, first_row) -> str:
     j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
     return f"column {[*names, 'y'][j]!r} is so large that its squares overflow: rescale it"
 
-# %% ../nbs/01_moments.ipynb #01-moments-21
+# %% ../nbs/01_moments.ipynb #01-moments-22
 def gather_chunks(
     chunks,     # iterable of (X, y) pairs, or of tables if `y` names a column
     y=None,     # the response's column name, if the chunks are tables
@@ -286,7 +287,7 @@ def gather_chunks(
     if total is None: raise InputError("chunks is empty: the iterator yielded nothing")
     return total
 
-# %% ../nbs/01_moments.ipynb #01-moments-27
+# %% ../nbs/01_moments.ipynb #01-moments-28
 @dataclass(frozen=True, eq=False, repr=False)
 class UnitMoments:
     "Moments of the design with unit columns, the intercept (if any) projected out: what every method starts from"
@@ -317,7 +318,7 @@ class UnitMoments:
     def __repr__(self):
         return f"UnitMoments(n={self.n:,}, p={self.p}, lam_min={self.lam_min:.3g}, intercept={self.intercept})"
 
-# %% ../nbs/01_moments.ipynb #01-moments-28
+# %% ../nbs/01_moments.ipynb #01-moments-29
 COND_LIMIT = 1e10  # largest lam_max / lam_min of Sigma' that moments in float64 are trusted with
 
 def normalise(
@@ -342,7 +343,7 @@ def normalise(
     check_condition(u)
     return u
 
-# %% ../nbs/01_moments.ipynb #01-moments-30
+# %% ../nbs/01_moments.ipynb #01-moments-31
 def check_condition(u: UnitMoments) -> None:
     "Refuse a design whose columns (nearly) depend on each other, by name"
     lam, V = u.eigen

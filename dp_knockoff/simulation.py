@@ -13,16 +13,16 @@ import numpy as np
 from .filter import error_rates, knockoff_threshold
 from .ground import InputError, check_count, check_fraction, check_option, check_positive, stream
 from .mechanisms import Budget
-from .method_one import FLOOR, scales_one
-from .method_two import BOUNDS_TWO, scale_two
+from .method_one import FLOOR, filter_one, scales_one
+from .method_two import BOUNDS_TWO, filter_two, scale_two
 from .moments import one_blas_thread
 from .sensitivity import Facts
-from .statistics import CONTRASTS
+from .statistics import CONTRASTS, Statistic
 
 # %% auto #0
 __all__ = ['METHODS', 'RUNS', 'CHUNK', 'SIZES', 'Experiment', 'row_bound_for', 'Batch', 'draw_batch', 'Trial', 'trials_of',
            'per_trial', 'run_none', 'run_two', 'run_one', 'pair_transform', 'solve_blocks', 'run_chunk', 'Point',
-           'point', 'simulate', 'Plan', 'plan_warnings', 'plan']
+           'point', 'simulate', 'run_rows', 'Plan', 'plan_warnings', 'plan']
 
 # %% ../nbs/11_simulation.ipynb #11-simulation-07
 METHODS = ("none", "one", "two")
@@ -232,10 +232,38 @@ def simulate(
         finally: pool.shutdown(wait=True, cancel_futures=True)  # on Ctrl-C or an error, drop what has not begun
     return points
 
-# %% ../nbs/11_simulation.ipynb #11-simulation-25
+# %% ../nbs/11_simulation.ipynb #11-simulation-21
+def run_rows(
+    e: Experiment,   # the setting (p and rho are the design's own)
+    draw,            # f(rng) -> X: draws a design
+    methods=METHODS, # which methods
+    trials: int = 100,
+    seed: int = 0,
+) -> dict:           # method -> false discovery proportions and powers, (2, trials)
+    "The experiment at data level: rows of any design through the package's own filters"
+    from dp_knockoff.filter import knockoff_filter
+    rng, out = stream(seed, "simulation on rows"), {method: [] for method in methods}
+    for _ in range(trials):
+        X = draw(rng)
+        beta = np.zeros(X.shape[1])
+        beta[rng.choice(X.shape[1], e.k, replace=False)] = e.amplitude
+        y = X @ beta + e.sigma * rng.standard_normal(len(X))
+        budget = e.budget(len(X))
+        public = dict(epsilon=budget.epsilon, delta=budget.delta, row_bound=np.linalg.norm(X, axis=1).max(), sigma=e.sigma,
+                      beta_norm=float(np.linalg.norm(beta)), fdr=e.fdr, bounds=e.bounds, random_state=rng)
+        runs = {"none": lambda: knockoff_filter(X, y, fdr=e.fdr, statistic=Statistic(contrast=e.contrast), intercept=False, random_state=rng),
+                "one": lambda: filter_one(X, y, **public, statistic=Statistic(contrast=e.contrast), repaired=e.repaired),
+                "two": lambda: filter_two(X, y, **public, contrast=e.contrast)}
+        for method in methods:
+            try: support = runs[method]().support
+            except InputError: support = np.zeros(len(beta), bool)             # refused: nothing is selected
+            out[method].append(error_rates(support, beta))
+    return {method: np.array(rates).T for method, rates in out.items()}
+
+# %% ../nbs/11_simulation.ipynb #11-simulation-27
 SIZES = tuple(int(round(10**x)) for x in (3, 3.3, 3.6, 3.9, 4.2, 4.5, 4.8, 5.1, 5.4, 5.7, 6, 6.2, 6.3, 6.4, 6.6))
 
-# %% ../nbs/11_simulation.ipynb #11-simulation-32
+# %% ../nbs/11_simulation.ipynb #11-simulation-36
 @dataclass(frozen=True)
 class Plan:
     "The smallest sample size that reaches a power"
@@ -253,7 +281,7 @@ def plan_warnings(e: Experiment) -> tuple:
     if lam < .2: out.append(f"correlation will cost power: the smallest eigenvalue of the columns' correlation is {lam:.2g}, so knockoffs are close to copies of their originals (whitened away); expect to need about {1 / lam:.0f} times the rows.")
     return tuple(out)
 
-# %% ../nbs/11_simulation.ipynb #11-simulation-33
+# %% ../nbs/11_simulation.ipynb #11-simulation-37
 def plan(
     e: Experiment,            # the setting one assumes
     method: str = "two",      # "none", "one" or "two"

@@ -158,3 +158,11 @@ def test_plan_prints_an_answer(capsys):
     assert main(["plan", "--p", "12", "--k", "6", "--bounds", "coupled", "--trials", "60"]) == 0
     out = capsys.readouterr().out
     assert "needs about n =" in out and "nothing was spent" in out
+
+
+def test_rows_of_any_design():
+    from dp_knockoff.simulation import run_rows
+    rates = run_rows(replace(SMALL, k=6), lambda rng: rng.integers(0, 2, (3000, 8)) - .5, ["none", "two"], trials=10, seed=1)
+    again = run_rows(replace(SMALL, k=6), lambda rng: rng.integers(0, 2, (3000, 8)) - .5, ["none", "two"], trials=10, seed=1)
+    assert rates["none"].shape == (2, 10) and rates["none"][1].mean() == 1 and all((rates[m] == again[m]).all() for m in rates)
+    assert run_rows(SMALL, lambda rng: rng.standard_normal((20, 8)), ["two"], trials=3)["two"].max() == 0      # refused
