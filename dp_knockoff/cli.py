@@ -29,7 +29,8 @@ def add_experiment(command, bounds: str, delta: str) -> None:
     add("--epsilon", type=float, default=.2, help="privacy budget")
     add("--delta", default=delta, help="privacy budget: a number, 2p/n or 1/n")
     add("--fdr", type=float, default=.2, help="false discovery rate to stay below")
-    add("--bounds", default=bounds, help="sensitivities: paper, corrected, tight or coupled (Method II only; Method I then uses tight)")
+    add("--bounds", default=bounds,
+        help="sensitivities: paper, corrected, tight or coupled (Method II only; Method I then uses tight)")
     add("--contrast", default="csm", help="statistic: csm, equation (7), or lcd, equation (6)")
     add("--repaired", action="store_true", help="repair the noisy Gram matrix of Method I")
     add("--risk", type=float, default=.5, help="the row bound covers all rows with probability 1 - risk")
@@ -40,7 +41,8 @@ def experiment(args):
     "The Experiment that the arguments describe"
     from dp_knockoff.simulation import Experiment
     delta = args.delta if args.delta in ("2p/n", "1/n") else number("--delta", args.delta)
-    return Experiment(args.p, args.k, args.amplitude, args.sigma, args.rho, args.epsilon, delta, args.fdr, args.bounds, args.contrast, args.repaired, args.risk)
+    return Experiment(args.p, args.k, args.amplitude, args.sigma, args.rho, args.epsilon, delta, args.fdr, args.bounds,
+                      args.contrast, args.repaired, args.risk)
 
 def number(name: str, text: str, whole: bool = False):
     "A number from the command line; 1e5 is a whole number, too"
@@ -55,7 +57,9 @@ COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se")
 
 def add_figure(commands) -> None:
     "The arguments of `dp-knockoff figure`"
-    figure = commands.add_parser("figure", help="reproduce the paper's figure: power and FDR against the number of rows", formatter_class=Defaults)
+    figure = commands.add_parser("figure",
+                                 help="reproduce the paper's figure: power and FDR against the number of rows",
+                                 formatter_class=Defaults)
     figure.add_argument("--out", default="figure", help="folder for figure.png, figure.csv and figure.json (created if need be)")
     figure.add_argument("--methods", default="none,one,two", help="comma-separated: none, one, two")
     figure.add_argument("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
@@ -104,7 +108,8 @@ def open_folder(name: str):
 def write_csv(path, points) -> None:
     "The points as figure.csv, written whole"
     from dp_knockoff.plots import write_whole
-    rows = [",".join(COLUMNS)] + [",".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in (getattr(pt, c) for c in COLUMNS)) for pt in points]
+    rows = [",".join(COLUMNS)] + [",".join(f"{v:.6g}" if isinstance(v, float) else str(v)
+                                           for v in (getattr(pt, c) for c in COLUMNS)) for pt in points]
     write_whole(path, lambda part: part.write_text("\n".join(rows) + "\n"))
 
 def write_json(path, question) -> None:
@@ -126,9 +131,12 @@ def resume(out, question) -> list:
         asked = json.loads((out / "figure.json").read_text())
         rows = list(csv.DictReader((out / "figure.csv").read_text().splitlines()))
         points = [Point(r["method"], int(r["n"]), int(r["trials"]), *(float(r[c]) for c in COLUMNS[3:])) for r in rows]
-    except (OSError, ValueError, KeyError, TypeError): raise InputError(f"figure.csv or figure.json in {str(out)!r} cannot be read: run without --resume") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"figure.csv or figure.json in {str(out)!r} cannot be read: run without --resume") from None
     other = sorted(key for key in question if asked.get(key) != question[key])
-    if other: raise InputError(f"the run in {str(out)!r} was made with other settings ({', '.join(other)}): repeat them, or run without --resume")
+    if other:
+        raise InputError(f"the run in {str(out)!r} was made with other settings ({', '.join(other)}): repeat them, "
+                         "or run without --resume")
     return points
 
 # %% ../nbs/15_cli.ipynb #15-cli-12
@@ -136,7 +144,8 @@ def table(points, methods) -> str:
     "Power and FDR of each method, a line a size"
     at = {(pt.method, pt.n): pt for pt in points}
     names = {"none": "no privacy", "one": "Method I", "two": "Method II"}
-    lines = ["        n " + "".join(f"{names[m]:>22}" for m in methods), "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
+    lines = ["        n " + "".join(f"{names[m]:>22}" for m in methods),
+             "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
     for n in sorted({pt.n for pt in points}):
         lines.append(f"{n:>9,} " + "".join(f"{at[m, n].power:13.2f}{at[m, n].fdr:9.2f}" for m in methods if (m, n) in at))
     return "\n".join(lines)
@@ -149,7 +158,8 @@ def draw(points, e, path) -> None:
     fig = Figure(figsize=(9, 3.8), layout="constrained")
     plot_curves(points, e.fdr, fig.subplots(1, 2))
     delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}"
-    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, delta = {delta}, bounds: {e.bounds}", fontsize="medium")
+    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, delta = {delta}, "
+                 f"bounds: {e.bounds}", fontsize="medium")
     save_figure(fig, path)
 
 def progress(total: int, initial: int = 0):
@@ -160,7 +170,8 @@ def progress(total: int, initial: int = 0):
 # %% ../nbs/15_cli.ipynb #15-cli-14
 def add_plan(commands) -> None:
     "The arguments of `dp-knockoff plan`"
-    plan = commands.add_parser("plan", help="how many rows a study needs, by simulation, before any data is touched", formatter_class=Defaults)
+    plan = commands.add_parser("plan", help="how many rows a study needs, by simulation, before any data is touched",
+                               formatter_class=Defaults)
     plan.add_argument("--method", default="two", help="none, one or two")
     plan.add_argument("--power", type=float, default=.8, help="share of the signals to be found")
     plan.add_argument("--trials", type=int, default=200, help="datasets at each size tried")
@@ -173,14 +184,17 @@ def plan_command(args) -> None:
     e = experiment(args)
     for warning in plan_warnings(e): print(f"Warning: {warning}", file=sys.stderr)
     found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
-    print(f"Method {args.method}, bounds {e.bounds}: power {args.power:g} needs about n = {found.n:,} rows (Monte Carlo range {found.low:,} to {found.high:,}).")
-    print(f"There: power {found.point.power:.2f} +- {2 * found.point.power_se:.2f}, FDR {found.point.fdr:.2f} +- {2 * found.point.fdr_se:.2f} (bound {e.fdr:g}), {found.point.trials} simulated datasets.")
+    print(f"Method {args.method}, bounds {e.bounds}: power {args.power:g} needs about n = {found.n:,} rows (Monte "
+          f"Carlo range {found.low:,} to {found.high:,}).")
+    print(f"There: power {found.point.power:.2f} +- {2 * found.point.power_se:.2f}, FDR {found.point.fdr:.2f} +- "
+          f"{2 * found.point.fdr_se:.2f} (bound {e.fdr:g}), {found.point.trials} simulated datasets.")
     print("Assumed: Gaussian columns, normal noise, signals of one size; nothing was read, nothing was spent.")
 
 # %% ../nbs/15_cli.ipynb #15-cli-16
 def add_demo(commands) -> None:
     "The arguments of `dp-knockoff demo`"
-    demo = commands.add_parser("demo", help="select variables in simulated data, print the selection and draw it", formatter_class=Defaults)
+    demo = commands.add_parser("demo", help="select variables in simulated data, print the selection and draw it",
+                               formatter_class=Defaults)
     demo.add_argument("--n", type=int, default=1000, help="rows")
     demo.add_argument("--p", type=int, default=50, help="columns")
     demo.add_argument("--k", type=int, default=15, help="columns that matter")
@@ -206,7 +220,8 @@ def demo_command(args) -> None:
     selection = knockoff_filter(Moments.from_data(X, y, names), fdr=args.fdr, s=args.s, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
     found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
-    print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, neighbouring columns correlated {args.rho:g}.\n")
+    print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, neighbouring columns correlated "
+          f"{args.rho:g}.\n")
     print(selection)
     print(f"\nThe truth, known here: {found}, {fdp:.0%} of the selected are false.")
     fig = Figure(figsize=(9, 3.6), layout="constrained")
@@ -217,7 +232,8 @@ def demo_command(args) -> None:
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     from dp_knockoff import __version__
-    top = argparse.ArgumentParser(prog="dp-knockoff", description="Variable selection with false discovery rate control, by knockoffs.")
+    top = argparse.ArgumentParser(prog="dp-knockoff",
+                                  description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (add_figure, add_plan, add_demo): add(commands)

@@ -29,7 +29,9 @@ def knockoff_threshold(
     fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
     check_option("offset", offset, [0, 1])
     W = np.asarray(W, dtype=float)
-    if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any(): raise InputError(f"W has shape {W.shape}{' and holds NaN' if np.isnan(W).any() else ''}: pass one number a variable")
+    if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
+        raise InputError(f"W has shape {W.shape}{' and holds NaN' if np.isnan(W).any() else ''}: "
+                         "pass one number a variable")
     W = np.take_along_axis(W, np.argsort(-np.abs(W), axis=-1, kind="stable"), axis=-1)
     t = np.abs(W)
     below, above = np.cumsum(W < 0, axis=-1), np.cumsum(W > 0, axis=-1)
@@ -73,13 +75,17 @@ def explain(selection: Selection) -> str:
         return (f"{len(selection)} of {len(W)} variables have W >= T = {selection.threshold:.4g}; "
                 f"about {false} of them may be false ({false}/{len(selection)} <= {q:g}).")
     above, floor = int((W > 0).sum()), int(np.ceil(1 / q - 1e-12))
-    if not W.any(): return "Nothing selected: every statistic is zero, no variable differs from its knockoff (T = inf). If there is a penalty, lower it."
+    if not W.any():
+        return ("Nothing selected: every statistic is zero, no variable differs from its knockoff (T = inf). "
+                "If there is a penalty, lower it.")
     if selection.offset and len(W) < floor:
         enough = np.ceil(100 / len(W)) / 100
         way_out = f"Raise fdr to {enough:g}." if enough < 1 else "With one variable there is nothing to filter."
-        return (f"Nothing selected, whatever the data: at fdr={q:g} this filter makes at least {floor} discoveries or none, and p={len(W)} (T = inf). {way_out}")
+        return (f"Nothing selected, whatever the data: at fdr={q:g} this filter makes at least {floor} discoveries or "
+                f"none, and p={len(W)} (T = inf). {way_out}")
     if selection.offset and above < floor:
-        return (f"Nothing selected: at fdr={q:g} this filter makes at least {floor} discoveries or none, and only {above} variables "
+        return (f"Nothing selected: at fdr={q:g} this filter makes at least {floor} discoveries or none, and only "
+                f"{above} variables "
                 f"beat their knockoff (T = inf). Raise fdr, or bring more data.")
     t = np.unique(np.abs(W[W > 0]))
     best = min((selection.offset + (W <= -u).sum()) / max((W >= u).sum(), 1) for u in t) if t.size else np.inf
@@ -100,13 +106,15 @@ def summary(selection: Selection, most: int = 20) -> str:
 # %% ../nbs/04_filter.ipynb #04-filter-15
 GUARANTEE = {
     1: "Guarantee: FDR <= {q:g} if y = {model} with independent normal noise of one variance{sigma}.",
-    0: "Guarantee: E[V / (R + {floor:g})] <= {q:g}, a modified FDR, if y = {model} with independent normal noise of one variance{sigma}.",
+    0: "Guarantee: E[V / (R + {floor:g})] <= {q:g}, a modified FDR, if y = {model} with independent normal noise of "
+       "one variance{sigma}.",
 }
 
 def statement(fdr, offset, intercept, sigma) -> str:
     "What the non-private filter guarantees"
     known = sigma is not None and sigma != "estimate"
-    text = GUARANTEE[offset].format(q=fdr, floor=1 / fdr, model="a + X b" if intercept else "X b", sigma=f", whose standard deviation is {sigma:g}" if known else "")
+    text = GUARANTEE[offset].format(q=fdr, floor=1 / fdr, model="a + X b" if intercept else "X b",
+                                    sigma=f", whose standard deviation is {sigma:g}" if known else "")
     if sigma == "estimate": text += " Approximate: the noise level of the appended rows was estimated."
     return text + " Not private: the result reveals the data."
 

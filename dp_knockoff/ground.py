@@ -101,8 +101,10 @@ def linear_model(
     n, p, k = check_count("n", n), check_count("p", p), check_count("k", k, least=0)
     if k > p: raise InputError(f"k={k} is larger than p={p}: at most every column can carry a signal")
     check_positive("sigma", sigma, "pass the noise's standard deviation", zero=True)
-    if not isinstance(rho, numbers.Real) or not -1 < rho < 1: raise InputError(f"rho={shown(rho)} is not a number between -1 and 1: pass a correlation")
-    if not isinstance(amplitude, numbers.Real) or not abs(amplitude) < 1e150: raise InputError(f"amplitude={shown(amplitude)} is not a finite number: pass the size of the coefficients")
+    if not isinstance(rho, numbers.Real) or not -1 < rho < 1:
+        raise InputError(f"rho={shown(rho)} is not a number between -1 and 1: pass a correlation")
+    if not isinstance(amplitude, numbers.Real) or not abs(amplitude) < 1e150:
+        raise InputError(f"amplitude={shown(amplitude)} is not a finite number: pass the size of the coefficients")
     rng = stream(random_state, "linear_model")
     X = rng.standard_normal((n, p))
     for j in range(1, p if rho else 0):

@@ -102,8 +102,10 @@ def choose_s(
     if np.iscomplexobj(s): raise InputError("s has complex entries: pass real numbers")
     if isinstance(s, str): return S_CHOICES[check_option("s", s, list(S_CHOICES))](Sigma)
     try: s = np.asarray(s, dtype=float)
-    except (TypeError, ValueError): raise InputError(f"s={shown(s)} is neither a name nor numbers: choose one of {', '.join(S_CHOICES)}") from None
-    if s.shape != (len(Sigma),): raise InputError(f"s has shape {s.shape}: pass a name, or one number a column, {len(Sigma)} in all")
+    except (TypeError, ValueError):
+        raise InputError(f"s={shown(s)} is neither a name nor numbers: choose one of {', '.join(S_CHOICES)}") from None
+    if s.shape != (len(Sigma),):
+        raise InputError(f"s has shape {s.shape}: pass a name, or one number a column, {len(Sigma)} in all")
     least = np.linalg.eigvalsh(2 * Sigma - np.diag(s))[0] if np.isfinite(s).all() else -np.inf
     if not (s > 0).all() or least < -1e-10:
         raise InputError("s does not give a Gram matrix: every entry must be above 0 and 2 Sigma - diag(s) positive "
@@ -172,7 +174,9 @@ def noise_level(
     "The given sigma, checked, or its estimate from the residual"
     if isinstance(sigma, str):
         check_option("sigma", sigma, ["estimate"])
-        if u.n == u.p: raise InputError("sigma='estimate' needs a residual, but there are no more rows than coefficients, so the fit is exact: give sigma")
+        if u.n == u.p:
+            raise InputError("sigma='estimate' needs a residual, but there are no more rows than coefficients, so the "
+                             "fit is exact: give sigma")
         return float(np.sqrt(u.rss / (u.n - u.p)))
     return check_positive("sigma", sigma, "pass the standard deviation of the regression noise, or 'estimate'")
 
@@ -228,7 +232,8 @@ def knockoffs(
         if sigma is None: raise InputError(too_short(moments, intercept))
         u = augment(u, sigma, random_state)
     elif sigma is not None:
-        raise InputError(f"sigma={shown(sigma)} is only used when rows are too few (n < {2 * u.p + intercept}), and n={moments.n}: leave it out")
+        raise InputError(f"sigma={shown(sigma)} is only used when rows are too few (n < {2 * u.p + intercept}), "
+                         f"and n={moments.n}: leave it out")
     if u.rss <= 1e-12 * u.yty:
         raise InputError("y is an exact linear function of X, so there is no noise to compare knockoffs by: "
                          "check that no column of X is the response in disguise")

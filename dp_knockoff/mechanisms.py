@@ -27,7 +27,8 @@ class Budget:
     def __post_init__(self):
         check_positive("epsilon", self.epsilon, "pass the privacy parameter, e.g. epsilon=1.0")
         if check_positive("delta", self.delta, "pass a small probability, e.g. delta=1e-6", zero=True) >= 1:
-            raise InputError(f"delta={self.delta!r} is not below 1, so nothing would be protected: pass a small probability, e.g. delta=1e-6")
+            raise InputError(f"delta={self.delta!r} is not below 1, so nothing would be protected: pass a small "
+                             "probability, e.g. delta=1e-6")
 
     def __add__(self, other: Budget) -> Budget:
         return Budget(self.epsilon + other.epsilon, self.delta + other.delta) if isinstance(other, Budget) else NotImplemented
@@ -74,7 +75,9 @@ def laplace_scale(
     budget: Budget,     # delta must be 0: Laplace noise needs none
 ) -> float:
     "Theorem 2: the scale of Laplace noise"
-    if budget.delta: raise InputError(f"delta={budget.delta!r} would be wasted on Laplace noise, which is (epsilon, 0)-private: pass delta=0")
+    if budget.delta:
+        raise InputError(f"delta={budget.delta!r} would be wasted on Laplace noise, which is (epsilon, 0)-private: "
+                         "pass delta=0")
     return check_positive("sensitivity", sensitivity, "pass the l1-sensitivity", zero=True) / budget.epsilon
 
 def classical_gaussian_scale(
@@ -82,20 +85,27 @@ def classical_gaussian_scale(
     budget: Budget,
 ) -> float:
     "Theorem 1: the standard deviation of Gaussian noise, for epsilon below 1"
-    if not 0 < budget.delta < 1: raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
+    if not 0 < budget.delta < 1:
+        raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
     if budget.epsilon >= 1:
-        raise InputError(f"epsilon={budget.epsilon:g} is not below 1, and the classical Gaussian mechanism is only proved there (and false for large epsilon): "
+        raise InputError(f"epsilon={budget.epsilon:g} is not below 1, and the classical Gaussian mechanism is only "
+                         "proved there (and false for large epsilon): "
                          "use the analytic one")
-    return check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True) * np.sqrt(2 * np.log(1.25 / budget.delta)) / budget.epsilon
+    return (check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True)
+            * np.sqrt(2 * np.log(1.25 / budget.delta)) / budget.epsilon)
 
 @lru_cache(maxsize=1024)
 def analytic_ratio(budget: Budget) -> float:
     "The largest ratio of sensitivity to standard deviation that the budget allows"
     from scipy.optimize import brentq
-    if not 0 < budget.delta < 1: raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
-    excess = lambda log_ratio: np.log(np.maximum(gaussian_divergence(budget.epsilon, np.exp(log_ratio)), 1e-307)) - np.log(budget.delta)
+    if not 0 < budget.delta < 1:
+        raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. 1e-6")
+    excess = lambda log_ratio: (np.log(np.maximum(gaussian_divergence(budget.epsilon, np.exp(log_ratio)), 1e-307))
+                                - np.log(budget.delta))
     try: ratio = np.exp(brentq(excess, -80, 30, xtol=1e-13)) * (1 - 1e-9)
-    except ValueError: raise InputError(f"the budget {budget} is beyond what double precision can calibrate: keep epsilon below 1e6 and delta above 1e-300") from None
+    except ValueError:
+        raise InputError(f"the budget {budget} is beyond what double precision can calibrate: keep epsilon below 1e6 "
+                         "and delta above 1e-300") from None
     assert gaussian_divergence(budget.epsilon, ratio) <= budget.delta
     return float(ratio)
 
@@ -118,7 +128,9 @@ class NumpySampler:
         self.random_state, self.used = random_state, set()
 
     def _rng(self, purpose):
-        if purpose in self.used and isinstance(self.random_state, numbers.Integral): raise InputError(f"noise for {purpose!r} was drawn before from this sampler: drawing it again would repeat it; make a new sampler")
+        if purpose in self.used and isinstance(self.random_state, numbers.Integral):
+            raise InputError(f"noise for {purpose!r} was drawn before from this sampler: drawing it again would repeat "
+                             "it; make a new sampler")
         self.used.add(purpose)
         return stream(self.random_state, purpose)
 
@@ -139,7 +151,9 @@ class SecureSampler:
 
     def __init__(self):
         try: import opendp.prelude as dp
-        except ImportError: raise InputError("SecureSampler needs OpenDP, which is not installed: pip install 'dp-knockoff[secure]'") from None
+        except ImportError:
+            raise InputError("SecureSampler needs OpenDP, which is not installed: "
+                             "pip install 'dp-knockoff[secure]'") from None
         dp.enable_features("contrib")
         self.dp = dp
 

@@ -88,7 +88,8 @@ def filter_one(
     fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
     check_option("offset", offset, [0, 1]); check_option("repaired", repaired, [True, False])
     epsilon_split, delta_split = check_split("epsilon_split", epsilon_split, 3), check_split("delta_split", delta_split, 3)
-    setting, sampler = private_setting(data, y, row_bound, sigma, beta_norm, None, epsilon, delta, bounds, BOUNDS), as_sampler(sampler, random_state)
+    setting, sampler = (private_setting(data, y, row_bound, sigma, beta_norm, None, epsilon, delta, bounds, BOUNDS),
+                        as_sampler(sampler, random_state))
     k = setting.knockoffs
     f = check_statistic(statistic, k.p)
     if not repaired and getattr(f, "estimate", None) in ("lasso", "path"):

@@ -60,11 +60,15 @@ def filter_two(
     fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
     check_option("offset", offset, [0, 1])
     check_option("contrast", contrast, list(CONTRASTS))
-    delta_split, omega2 = check_split("delta_split", delta_split, 2), check_positive("ridge_penalty", ridge_penalty, "pass omega^2, or 0 for least squares", zero=True)
+    delta_split, omega2 = (check_split("delta_split", delta_split, 2),
+                           check_positive("ridge_penalty", ridge_penalty, "pass omega^2, or 0 for least squares",
+                                          zero=True))
     if omega2 and bounds in ("paper", "coupled"):
-        raise InputError(f"ridge_penalty={omega2:g} has no valid bound under bounds={bounds!r} (the printed one omits the bias, and there is no coupled one): use 'corrected' or 'tight', or no ridge")
+        raise InputError(f"ridge_penalty={omega2:g} has no valid bound under bounds={bounds!r} (the printed one omits "
+                         "the bias, and there is no coupled one): use 'corrected' or 'tight', or no ridge")
     if omega2 and beta_max is not None: raise InputError(f"beta_max={beta_max!r} is not used by the ridge version: leave it out")
-    setting, sampler = private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, delta, bounds, BOUNDS_TWO), as_sampler(sampler, random_state)
+    setting, sampler = (private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, delta, bounds, BOUNDS_TWO),
+                        as_sampler(sampler, random_state))
     k = setting.knockoffs
     scale_two(setting, 1., 1., delta_split, omega2)  # refuses what has no scale, before anything is drawn
     with one_blas_thread():
@@ -72,4 +76,5 @@ def filter_two(
         scale = scale_two(setting, *setting.constants(c), delta_split, omega2)
         released = sampler.gaussian(ridge(k.G, c, omega2) if omega2 else ols(k.G, c), scale, "coefficients")
     W = CONTRASTS[contrast](released)
-    return private_result("two", setting, W, effect_signs(released), fdr, offset, {"coefficients": scale}, sampler, contrast=contrast, ridge=omega2)
+    return private_result("two", setting, W, effect_signs(released), fdr, offset, {"coefficients": scale}, sampler,
+                          contrast=contrast, ridge=omega2)

@@ -161,13 +161,15 @@ def check_numeric(table) -> None:
     import narwhals.stable.v1 as nw
     for name, dtype in table.schema.items():
         if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
-            raise InputError(f"column {name!r} of type {dtype} holds values that are not numbers: encode or drop it (categories as 0/1 columns)")
+            raise InputError(f"column {name!r} of type {dtype} holds values that are not numbers: encode or drop it "
+                             "(categories as 0/1 columns)")
 
 def check_aligned(X, y) -> None:
     "A pandas table and series with different indexes are not the same rows"
     mine, theirs = getattr(X, "index", None), getattr(y, "index", None)
     if hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs):
-        raise InputError("X and y have different indexes: align them first (y.loc[X.index]), or pass y.to_numpy() to pair them by position")
+        raise InputError("X and y have different indexes: align them first (y.loc[X.index]), or pass y.to_numpy() to "
+                         "pair them by position")
 
 # %% ../nbs/01_moments.ipynb #01-moments-16
 def listed(names, most=6) -> str:
@@ -183,7 +185,8 @@ def check_unique(names):
 
 def column_names(p: int, names=None) -> tuple:
     "The names given, checked, or x0, x1, ..."
-    if names is not None and not np.iterable(names): raise InputError(f"names={shown(names)} is not a list of names: give one name a column")
+    if names is not None and not np.iterable(names):
+        raise InputError(f"names={shown(names)} is not a list of names: give one name a column")
     names = [f"x{j}" for j in range(p)] if names is None else [str(name) for name in names]
     if len(names) != p: raise InputError(f"names has {len(names)} entries but X has {p} columns: give one name a column")
     check_unique(names)
@@ -193,7 +196,8 @@ def column_names(p: int, names=None) -> tuple:
 def as_matrix(X) -> np.ndarray:
     "An n x p array, or a sentence"
     if hasattr(X, "toarray"): raise InputError("X is a sparse matrix: pass X.toarray()")
-    if isinstance(X, np.ma.MaskedArray): raise InputError("X is a masked array: drop or impute what is masked and pass an ordinary array")
+    if isinstance(X, np.ma.MaskedArray):
+        raise InputError("X is a masked array: drop or impute what is masked and pass an ordinary array")
     try: X = np.asarray(X)
     except ValueError: raise InputError("X has rows of different lengths: pass an n x p array") from None
     if X.ndim != 2: raise InputError(f"X has shape {X.shape}: pass a two-dimensional array, one row an observation")
@@ -201,7 +205,8 @@ def as_matrix(X) -> np.ndarray:
 
 def as_vector(y) -> np.ndarray:
     "A vector of responses, or a sentence"
-    if isinstance(y, np.ma.MaskedArray): raise InputError("y is a masked array: drop or impute what is masked and pass an ordinary array")
+    if isinstance(y, np.ma.MaskedArray):
+        raise InputError("y is a masked array: drop or impute what is masked and pass an ordinary array")
     try: y = np.asarray(y.to_numpy() if type(y).__module__.startswith("narwhals") else y)
     except ValueError: raise InputError("y has entries of different lengths: pass one number per row of X") from None
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
@@ -217,7 +222,8 @@ def as_floats(block: np.ndarray, names: tuple) -> np.ndarray:
             if column.dtype.kind not in "OUS": raise TypeError(column.dtype)
             column.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            if kind_of(column) == "NAType": raise InputError(f"column {name!r} has missing values: drop or impute those rows") from None
+            if kind_of(column) == "NAType":
+                raise InputError(f"column {name!r} has missing values: drop or impute those rows") from None
             raise InputError(f"column {name!r} of type {kind_of(column)} holds values that are not numbers: "
                              "encode or drop it (categories as 0/1 columns)") from None
     return block.astype(np.float64)
@@ -276,7 +282,9 @@ def gather_chunks(
     names=None, # column names, for arrays
 ) -> Moments:
     "Moments of a stream of chunks, one in memory at a time"
-    if not np.iterable(chunks): raise InputError(f"chunks is a {type(chunks).__name__}: pass an iterable of (X, y) pairs, or of tables with y='column name'")
+    if not np.iterable(chunks):
+        raise InputError(f"chunks is a {type(chunks).__name__}: pass an iterable of (X, y) pairs, or of tables with "
+                         "y='column name'")
     total = None
     for chunk in chunks:
         if y is None and not (isinstance(chunk, tuple) and len(chunk) == 2):
@@ -332,11 +340,14 @@ def normalise(
     floor = 1e-12 * np.sqrt(m.n) * np.abs(m.mean)
     floor = np.maximum(floor, 1e-140)  # squares of anything smaller lose their digits
     flat = np.flatnonzero(C <= floor[:-1])
-    if flat.size: raise InputError(f"X has {what} columns ({listed([m.names[j] for j in flat])}), to twelve digits: drop or rescale them")
+    if flat.size:
+        raise InputError(f"X has {what} columns ({listed([m.names[j] for j in flat])}), to twelve digits: drop or "
+                         "rescale them")
     if y_norm <= floor[-1]: raise InputError(f"y is {what}, to twelve digits: there is nothing to explain")
     if m.n - intercept < m.p:
         raise InputError(f"X has n={m.n} rows for p={m.p} columns{' and an intercept' if intercept else ''}: "
-                         f"coefficients need n >= {m.p + intercept}, knockoffs n >= {2 * m.p + intercept}; drop columns or add rows")
+                         f"coefficients need n >= {m.p + intercept}, knockoffs n >= {2 * m.p + intercept}; "
+                         "drop columns or add rows")
     Sigma = M[:-1, :-1] / np.outer(C, C)
     np.fill_diagonal(Sigma, 1.0)
     u = UnitMoments(m.n - intercept, C, Sigma, M[:-1, -1] / C, float(M[-1, -1]), m.names, bool(intercept))

@@ -52,7 +52,8 @@ def mark_threshold(ax, selection):
     ax.annotate(" T", (1, selection.threshold), xycoords=("axes fraction", "data"), va="center")
 
 # %% ../nbs/14_plots.ipynb #14-plots-12
-STYLES = {"none": ("no privacy", "-", "o"), "one": ("Method I", "--", "s"), "two": ("Method II", "-.", "^"), "three": ("Method III", ":", "D")}
+STYLES = {"none": ("no privacy", "-", "o"), "one": ("Method I", "--", "s"), "two": ("Method II", "-.", "^"),
+          "three": ("Method III", ":", "D")}
 
 def plot_curves(
     points,      # list of Point (method, n, power, fdr and their standard errors)
@@ -75,7 +76,8 @@ def plot_curves(
     axes[0].set_ylim(-.03, 1.03)
     axes[1].set_ylim(0, max(.3, 1.5 * fdr))
     axes[1].axhline(fdr, color="black", lw=.8, ls=(0, (1, 3)))
-    axes[1].annotate(f"q = {fdr:g}", (0, fdr), xycoords=("axes fraction", "data"), xytext=(4, 3), textcoords="offset points", fontsize="small")
+    axes[1].annotate(f"q = {fdr:g}", (0, fdr), xycoords=("axes fraction", "data"), xytext=(4, 3),
+                     textcoords="offset points", fontsize="small")
     axes[0].legend(frameon=False, fontsize="small", loc="center left")
     return axes
 
@@ -86,8 +88,10 @@ def check_picture(path) -> Path:
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"out={str(path)!r} has an ending that is no picture format: use .png, .pdf or .svg")
     if path.is_dir(): raise InputError(f"out={str(path)!r} is a folder: give the name of a file in it")
-    if not path.parent.is_dir(): raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
-    if not os.access(path.parent, os.W_OK): raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
+    if not path.parent.is_dir():
+        raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
     return path
 
 def write_whole(

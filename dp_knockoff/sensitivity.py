@@ -50,7 +50,8 @@ def facts(
     "The facts of a design, after Assumption 3 has been checked"
     B = check_positive("row_bound", row_bound, "pass a public bound on the Euclidean norm of every row of X")
     if moments.row_norm > B * (1 + 1e-12):
-        raise InputError(f"row_bound={B:g} is smaller than a row of X, whose norm is {moments.row_norm:.6g}: raise row_bound, or scale the rows down")
+        raise InputError(f"row_bound={B:g} is smaller than a row of X, whose norm is {moments.row_norm:.6g}: raise "
+                         "row_bound, or scale the rows down")
     u = moments.unit(intercept=False)
     j = int(np.argmin(u.C))
     if not u.C[j] > B:
@@ -69,7 +70,9 @@ def random_shared(p: int, rng) -> np.ndarray:
     "A factor L of a Gram matrix L L' of shared rows: random, correlated, nearly diagonal, or with columns of unlike size"
     kind, size = rng.integers(4), 10.0 ** rng.uniform(.1, 2)
     if kind == 0: L = rng.standard_normal((p, p))
-    elif kind == 1: L = np.ones((p, p)) / np.sqrt(p) * rng.choice([1., 3.]) + 10.0 ** rng.uniform(-2, 0) * rng.standard_normal((p, p))
+    elif kind == 1:
+        L = (np.ones((p, p)) / np.sqrt(p) * rng.choice([1., 3.])
+             + 10.0 ** rng.uniform(-2, 0) * rng.standard_normal((p, p)))
     elif kind == 2: L = np.eye(p) + 10.0 ** rng.uniform(-3, -.5) * rng.standard_normal((p, p))
     else: L = (rng.standard_normal((p, p)) / np.sqrt(p) + np.eye(p)) * 10.0 ** rng.uniform(0, 2, (p, 1))
     return L / np.linalg.norm(L, axis=1).min() * size
@@ -79,7 +82,8 @@ def row_pair(L: np.ndarray, rng) -> tuple:
     p, unit = len(L), lambda v: v / max(np.linalg.norm(v), 1e-300)
     C = np.linalg.norm(L, axis=1)
     V = np.linalg.eigh(L @ L.T / np.outer(C, C))[1]
-    options = [np.zeros(p), np.eye(p)[np.argmin(C)], np.eye(p)[rng.integers(p)], unit(V[:, 0] * C), unit(V[:, -1] * C), V[:, 0], unit(rng.standard_normal(p))]
+    options = [np.zeros(p), np.eye(p)[np.argmin(C)], np.eye(p)[rng.integers(p)], unit(V[:, 0] * C), unit(V[:, -1] * C),
+               V[:, 0], unit(rng.standard_normal(p))]
     x1, x2 = options[rng.integers(len(options))], options[rng.integers(len(options))]
     if rng.random() < .4 and p > 1:  # a row on the two smallest columns, and itself with one sign flipped
         a, b = np.argsort(C)[:2]
@@ -119,8 +123,10 @@ def climb(value, current: tuple, rng, steps: int) -> tuple:
     for _ in range(steps):
         _, L, x1, x2 = current
         move = rng.random(3) < .6
-        new = (L * (1 + move[0] * size * rng.standard_normal()) + move[0] * size * rng.standard_normal(L.shape) * rng.choice([.01, 1]) * np.abs(L).max(),
-               shorten(x1 + move[1] * size * rng.standard_normal(x1.shape)), shorten(x2 + move[2] * size * rng.standard_normal(x2.shape)))
+        new = (L * (1 + move[0] * size * rng.standard_normal())
+               + move[0] * size * rng.standard_normal(L.shape) * rng.choice([.01, 1]) * np.abs(L).max(),
+               shorten(x1 + move[1] * size * rng.standard_normal(x1.shape)),
+               shorten(x2 + move[2] * size * rng.standard_normal(x2.shape)))
         v = value(*new)
         if v > current[0]: current, size = (v, *new), min(size * 1.5, 1)
         else: size = max(size * .97, 1e-5)
@@ -182,7 +188,8 @@ def zeta(
         from scipy.special import chdtri
         return sigma**2 * float(chdtri(2 * p, delta2 / 2))
     if delta2 <= 2 * np.exp(-p / 2):
-        raise InputError(f"delta_2={delta2:.3g} is not above 2 exp(-p/2) = {2 * np.exp(-p / 2):.3g}, which the paper's zeta needs for p={p}: "
+        raise InputError(f"delta_2={delta2:.3g} is not above 2 exp(-p/2) = {2 * np.exp(-p / 2):.3g}, which the paper's "
+                         f"zeta needs for p={p}: "
                          "use bounds='corrected', whose exact quantile has no such limit, or raise delta")
     return 2 * p * sigma**2 / (1 - np.sqrt(2 / p * np.log(2 / delta2)))
 
@@ -221,11 +228,13 @@ def neighbour_lam(f: Facts, bounds: str = "corrected") -> float:
     "Lower bound on lam_min of the neighbour's Sigma'; refuses what is not positive"
     low = lam_min_below(f, bounds)
     if not f.eta2 < 1:
-        raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g} is not below 1 (row bound {f.B:g}, smallest column norm {f.C_min:.4g}): "
+        raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g} is not below 1 (row bound {f.B:g}, smallest "
+                         f"column norm {f.C_min:.4g}): "
                          "Method II needs C_min^2 > 2 B^2; bring more rows")
     if not low > 0:
         least = f.eta2 if bounds == "tight" else f.eta2 / (1 - f.eta2)
-        raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix is not above {'eta^2' if bounds == 'tight' else 'eta^2/(1 - eta^2)'} = {least:.3g}: "
+        raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix is not above "
+                         f"{'eta^2' if bounds == 'tight' else 'eta^2/(1 - eta^2)'} = {least:.3g}: "
                          "a neighbour's design may be singular; bring more rows, drop correlated columns, or use a ridge")
     return low
 
@@ -240,7 +249,8 @@ def coefficients_shift(
     "Sensitivity of the 2p least-squares coefficients, with probability 1 - delta_2 over the regression noise"
     low = neighbour_lam(f, bounds)
     if bounds == "paper": return 2 * np.sqrt(zeta / low) + scale_signal_shift(f, beta_norm)
-    return np.sqrt(zeta) * (1 / np.sqrt(f.lam_min) + 1 / np.sqrt(low)) + scale_signal_shift(f, beta_norm, beta_max if bounds == "tight" else None)
+    return (np.sqrt(zeta) * (1 / np.sqrt(f.lam_min) + 1 / np.sqrt(low))
+            + scale_signal_shift(f, beta_norm, beta_max if bounds == "tight" else None))
 
 # %% ../nbs/06_sensitivity.ipynb #06-sensitivity-37
 def ridge_bias_shift(f: Facts, ridge: float, bounds: str = "corrected") -> float:
@@ -272,7 +282,8 @@ def map_shift(f: Facts) -> float:
     "Bound on the norm of M_1 - M_2"
     lam = lam_min_shift(f, "tight")
     s1, s2 = f.lam_min, neighbour_lam(f, "tight")
-    return np.sqrt(5) / 2 * (spectral_shift(f) + lam) / (s2 * np.sqrt(s1)) + lam / (np.sqrt(s1 * s2) * (np.sqrt(s1) + np.sqrt(s2)))
+    return (np.sqrt(5) / 2 * (spectral_shift(f) + lam) / (s2 * np.sqrt(s1))
+            + lam / (np.sqrt(s1 * s2) * (np.sqrt(s1) + np.sqrt(s2))))
 
 def coupled_shift(
     f: Facts,          # of the design

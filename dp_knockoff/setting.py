@@ -60,48 +60,64 @@ def private_setting(data, y, row_bound, sigma, beta_norm, beta_max, epsilon, del
     "Check everything that can be checked"
     check_option("bounds", bounds, allowed)
     budget = Budget(epsilon, delta)
-    if not budget.delta > 0: raise InputError(f"delta={delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. delta=1e-6")
+    if not budget.delta > 0:
+        raise InputError(f"delta={delta!r} leaves no room for Gaussian noise: pass delta above 0, e.g. delta=1e-6")
     given = lambda name, value: None if isinstance(value, str) and value == "estimate" else check_positive(
         name, value, "pass a public bound, or 'estimate' (which the privacy guarantee does not cover)", zero=True)
     sigma, beta_norm = given("sigma", sigma), given("beta_norm", beta_norm)
-    if sigma == 0: raise InputError("sigma=0 says that there is no regression noise, on which the privacy of this method rests: pass its standard deviation")
-    if beta_max is not None: check_positive("beta_max", beta_max, "pass a public bound on the largest coefficient, or leave it out", zero=True)
-    if beta_max is not None and bounds not in ("tight", "coupled"): raise InputError(f"beta_max={beta_max!r} is not used by bounds={bounds!r}: leave it out, or use 'tight'")
+    if sigma == 0:
+        raise InputError("sigma=0 says that there is no regression noise, on which the privacy of this method rests: "
+                         "pass its standard deviation")
+    if beta_max is not None:
+        check_positive("beta_max", beta_max, "pass a public bound on the largest coefficient, or leave it out",
+                       zero=True)
+    if beta_max is not None and bounds not in ("tight", "coupled"):
+        raise InputError(f"beta_max={beta_max!r} is not used by bounds={bounds!r}: leave it out, or use 'tight'")
     moments = as_moments(data, y)
     f = facts(moments, row_bound)
     if None in (sigma, beta_norm) and f.n <= 2 * f.p:
-        raise InputError(f"an estimate of sigma or |beta| needs a residual, but n={f.n} rows leave none beside 2p={2 * f.p} columns: give both, or bring more rows")
+        raise InputError(f"an estimate of sigma or |beta| needs a residual, but n={f.n} rows leave none beside "
+                         f"2p={2 * f.p} columns: give both, or bring more rows")
     return PrivateSetting(moments, f, knockoffs(moments, "lam_min", intercept=False), budget, sigma, beta_norm, beta_max, bounds)
 
 def gaussian_scale(sensitivity: float, budget: Budget, bounds: str) -> float:
     "Theorem 1 for the bounds as printed, the analytic calibration otherwise"
-    if not 0 < sensitivity < 1e150: raise InputError(f"the sensitivity comes out as {sensitivity:.3g}, with which no noise can be scaled: check sigma, beta_norm and delta")
+    if not 0 < sensitivity < 1e150:
+        raise InputError(f"the sensitivity comes out as {sensitivity:.3g}, with which no noise can be scaled: check "
+                         "sigma, beta_norm and delta")
     return (classical_gaussian_scale if bounds == "paper" else analytic_gaussian_scale)(sensitivity, budget)
 
 def check_split(name: str, split, parts: int) -> tuple:
     "Positive shares that add up to at most 1"
     split = tuple(split) if np.iterable(split) else (split,)
     if len(split) != parts or not all(isinstance(x, numbers.Real) and x > 0 for x in split) or sum(split) > 1 + 1e-6:
-        raise InputError(f"{name}={shown(split)} is not {parts} positive shares with sum at most 1: e.g. {tuple(round(1 / parts, 3) for _ in range(parts))}")
+        raise InputError(f"{name}={shown(split)} is not {parts} positive shares with sum at most 1: e.g. "
+                         f"{tuple(round(1 / parts, 3) for _ in range(parts))}")
     return split
 
 # %% ../nbs/06_setting.ipynb #06-setting-15
 def private_statement(method: str, setting: PrivateSetting, fdr: float, offset: int) -> str:
     "What Methods I and II guarantee, and what they don't"
     rate = f"FDR <= {fdr:g}" if offset else f"E[V / (R + {1 / fdr:g})] <= {fdr:g} (a modified FDR)"
-    text = (f"Guarantee: {rate} if y = X b with independent normal noise of one variance. Privacy for replacing one row: {setting.budget} on average over that noise, "
-            "if sigma, |b| and the row norms are at most what was given, between neighbours that get one common noise scale; the scale was computed from this dataset, "
+    text = (f"Guarantee: {rate} if y = X b with independent normal noise of one variance. Privacy for replacing one "
+            f"row: {setting.budget} on average over that noise, "
+            "if sigma, |b| and the row norms are at most what was given, between neighbours that get one common noise "
+            "scale; the scale was computed from this dataset, "
             "so this is not differential privacy for every pair of neighbours.")
     if setting.bounds == "paper" and method == "one": text += " The bounds are as printed, one of them not proved."
-    if setting.estimated: text += f" {' and '.join(setting.estimated)} came from the data without noise, which no privacy statement covers."
+    if setting.estimated:
+        text += (f" {' and '.join(setting.estimated)} came from the data without noise, "
+                 "which no privacy statement covers.")
     return text
 
 def private_result(method, setting, W, signs, fdr, offset, noise: dict, sampler, **details) -> Selection:
     "A Selection that carries its budget, its noise scales and its guarantee"
     shown = ", ".join(f"{name} {scale:.4g}" for name, scale in noise.items())
     notes = (f"Spent {setting.budget}; noise scales: {shown}; bounds: {setting.bounds}.", f"Noise drawn by {sampler.name}.")
-    return Selection(setting.knockoffs.names, np.asarray(W, float), signs, fdr, offset, method, private_statement(method, setting, fdr, offset), notes,
-                     dict(budget=setting.budget, noise=noise, bounds=setting.bounds, sampler=sampler.name, facts=setting.facts, **details))
+    return Selection(setting.knockoffs.names, np.asarray(W, float), signs, fdr, offset, method,
+                     private_statement(method, setting, fdr, offset), notes,
+                     dict(budget=setting.budget, noise=noise, bounds=setting.bounds, sampler=sampler.name,
+                          facts=setting.facts, **details))
 
 # %% ../nbs/06_setting.ipynb #06-setting-17
 def row_norm_bound(
@@ -129,4 +145,5 @@ def simulated_moments(
     Xtw = L @ g
     wtw = g @ g + sigma**2 * rng.chisquare(n - p)
     Xty, yty = XtX @ beta + Xtw, beta @ XtX @ beta + 2 * beta @ Xtw + wtw
-    return Moments(n, np.zeros(p + 1), np.block([[XtX, Xty[:, None]], [Xty, yty]]), row_norm_bound(n, p), tuple(f"x{j}" for j in range(p)))
+    return Moments(n, np.zeros(p + 1), np.block([[XtX, Xty[:, None]], [Xty, yty]]), row_norm_bound(n, p),
+                   tuple(f"x{j}" for j in range(p)))

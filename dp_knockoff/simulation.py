@@ -46,7 +46,8 @@ class Experiment:
     def __post_init__(self):
         check_count("p", self.p); check_count("k", self.k, least=0)
         if self.k > self.p: raise InputError(f"k={self.k} is larger than p={self.p}: at most every column can carry a signal")
-        check_positive("amplitude", self.amplitude, "pass the size of the coefficients"); check_positive("sigma", self.sigma, "pass the noise level")
+        check_positive("amplitude", self.amplitude, "pass the size of the coefficients")
+        check_positive("sigma", self.sigma, "pass the noise level")
         if not -1 < self.rho < 1: raise InputError(f"rho={self.rho!r} is not between -1 and 1: pass a correlation")
         check_fraction("fdr", self.fdr, "pass the false discovery rate"); check_fraction("risk", self.risk, "pass a probability")
         check_option("bounds", self.bounds, BOUNDS_TWO); check_option("contrast", self.contrast, list(CONTRASTS))
@@ -55,7 +56,8 @@ class Experiment:
 
     def budget(self, n: int) -> Budget:
         "The budget at sample size n"
-        return Budget(self.epsilon, {"2p/n": min(2 * self.p / n, .999), "1/n": 1 / n}[self.delta] if isinstance(self.delta, str) else self.delta)
+        return Budget(self.epsilon, {"2p/n": min(2 * self.p / n, .999), "1/n": 1 / n}[self.delta]
+                                    if isinstance(self.delta, str) else self.delta)
 
     @property
     def population(self):
@@ -103,7 +105,8 @@ def draw_batch(e: Experiment, n: int, trials: int, rng) -> Batch:
     ratio = s / lam
     knock = h / np.sqrt(s * (2 - ratio))
     top = C * beta + np.einsum("tij,tj->ti", V, g / np.sqrt(lam) - (1 - ratio) * knock)
-    return Batch(n, XtX, C, Sigma, lam, beta, np.concatenate([top, np.einsum("tij,tj->ti", V, knock)], axis=1), row_bound_for(e, n))
+    return Batch(n, XtX, C, Sigma, lam, beta, np.concatenate([top, np.einsum("tij,tj->ti", V, knock)], axis=1),
+                 row_bound_for(e, n))
 
 # %% ../nbs/11_simulation.ipynb #11-simulation-13
 @dataclass(frozen=True)
@@ -118,7 +121,8 @@ def trials_of(e: Experiment, b: Batch):
     "The facts of each trial"
     for t in range(len(b.C)):
         raw = np.linalg.norm(b.XtX[t], 2) if e.bounds == "tight" else np.nan  # only the tight form looks at it
-        f = Facts(b.n, e.p, b.B, b.C[t].min(), b.C[t].max(), b.lam[t, 0], b.lam[t, -1], np.linalg.norm(b.Sigma[t]), np.linalg.norm(b.XtX[t]), raw)
+        f = Facts(b.n, e.p, b.B, b.C[t].min(), b.C[t].max(), b.lam[t, 0], b.lam[t, -1], np.linalg.norm(b.Sigma[t]),
+                  np.linalg.norm(b.XtX[t]), raw)
         yield Trial(f, e.budget(b.n), e.bounds, e.amplitude if e.bounds in ("tight", "coupled") else None)
 
 def per_trial(e: Experiment, b: Batch, scale) -> np.ndarray:
@@ -172,7 +176,8 @@ def solve_blocks(M, s_hat, c, repaired: bool) -> np.ndarray:
     if repaired:
         floor = np.maximum(s_hat[ok], FLOOR)
         lam, V = np.linalg.eigh(M[ok])
-        out[ok] = np.concatenate([np.einsum("tij,tj->ti", V, np.einsum("tji,tj->ti", V, sums) / np.maximum(lam, floor)), differences / floor], axis=1)
+        out[ok] = np.concatenate([np.einsum("tij,tj->ti", V, np.einsum("tji,tj->ti", V, sums) / np.maximum(lam, floor)),
+                                  differences / floor], axis=1)
     else: out[ok] = np.concatenate([np.linalg.solve(M[ok], sums[..., None])[..., 0], differences / s_hat[ok]], axis=1)
     return out
 
@@ -251,7 +256,8 @@ def run_rows(
         budget = e.budget(len(X))
         public = dict(epsilon=budget.epsilon, delta=budget.delta, row_bound=np.linalg.norm(X, axis=1).max(), sigma=e.sigma,
                       beta_norm=float(np.linalg.norm(beta)), fdr=e.fdr, bounds=e.bounds, random_state=rng)
-        runs = {"none": lambda: knockoff_filter(X, y, fdr=e.fdr, statistic=Statistic(contrast=e.contrast), intercept=False, random_state=rng),
+        runs = {"none": lambda: knockoff_filter(X, y, fdr=e.fdr, statistic=Statistic(contrast=e.contrast),
+                                                intercept=False, random_state=rng),
                 "one": lambda: filter_one(X, y, **public, statistic=Statistic(contrast=e.contrast), repaired=e.repaired),
                 "two": lambda: filter_two(X, y, **public, contrast=e.contrast)}
         for method in methods:
@@ -276,9 +282,15 @@ class Plan:
 def plan_warnings(e: Experiment) -> tuple:
     "What can make the wanted power impossible or expensive"
     out = []
-    if e.k < 1 / e.fdr: out.append(f"fdr={e.fdr:g} is below 1/k = 1/{e.k}: a discovery takes at least {int(np.ceil(1 / e.fdr - 1e-12))} selected variables, more than there are signals, so every selection holds false ones and power stays low; raise fdr.")
+    if e.k < 1 / e.fdr:
+        out.append(f"fdr={e.fdr:g} is below 1/k = 1/{e.k}: a discovery takes at least "
+                   f"{int(np.ceil(1 / e.fdr - 1e-12))} selected variables, more than there are signals, so every "
+                   "selection holds false ones and power stays low; raise fdr.")
     lam = np.linalg.eigvalsh(e.population)[0]
-    if lam < .2: out.append(f"correlation will cost power: the smallest eigenvalue of the columns' correlation is {lam:.2g}, so knockoffs are close to copies of their originals (whitened away); expect to need about {1 / lam:.0f} times the rows.")
+    if lam < .2:
+        out.append(f"correlation will cost power: the smallest eigenvalue of the columns' correlation is {lam:.2g}, "
+                   "so knockoffs are close to copies of their originals (whitened away); expect to need about "
+                   f"{1 / lam:.0f} times the rows.")
     return tuple(out)
 
 # %% ../nbs/11_simulation.ipynb #11-simulation-37
@@ -299,7 +311,9 @@ def plan(
         return tried[n]
     n = 2 * e.p + 1
     while at(n).power < power:
-        if n >= most: raise InputError(f"power={power:g} is not reached at n={most:,} (there it is {at(n).power:.2f}): ask for less, or change the setting. {' '.join(plan_warnings(e))}".strip())
+        if n >= most:
+            raise InputError(f"power={power:g} is not reached at n={most:,} (there it is {at(n).power:.2f}): ask for "
+                             f"less, or change the setting. {' '.join(plan_warnings(e))}".strip())
         n = min(4 * n, most)
     low, high = max(n // 4, 2 * e.p + 1), n
     while high > 1.03 * low + 1:

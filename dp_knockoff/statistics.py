@@ -52,7 +52,8 @@ def check_convex(A) -> None:
     "Refuse an indefinite Gram matrix"
     lam = np.linalg.eigvalsh(A)
     if lam[0] < -1e-9 * lam[-1]:
-        raise InputError(f"the Gram matrix has a negative eigenvalue ({lam[0]:.3g}), so the Lasso objective is unbounded: repair it "
+        raise InputError(f"the Gram matrix has a negative eigenvalue ({lam[0]:.3g}), "
+                         "so the Lasso objective is unbounded: repair it "
                          "first, or use an 'ols' or 'ridge' statistic")
 
 # %% ../nbs/03_statistics.ipynb #03-statistics-10
@@ -120,7 +121,8 @@ class Statistic:
         check_option("contrast", self.contrast, list(CONTRASTS))
         if self.estimate in PENALISED: check_positive("penalty", self.penalty, f"{self.estimate!r} needs its weight")
         elif self.penalty is not None:
-            raise InputError(f"penalty={shown(self.penalty)} has no meaning for {self.estimate!r}: leave it out, or use 'ridge' or 'lasso'")
+            raise InputError(f"penalty={shown(self.penalty)} has no meaning for {self.estimate!r}: leave it out, "
+                             "or use 'ridge' or 'lasso'")
 
     def __call__(self, A: np.ndarray, b: np.ndarray) -> np.ndarray:
         more = () if self.penalty is None else (self.penalty,)
@@ -158,7 +160,9 @@ def check_statistic(
 ):
     "The statistic, after it has shown antisymmetry on random inputs; a sentence if it doesn't"
     if type(f) is Statistic: return f
-    if not callable(f): raise InputError(f"statistic={shown(f)} cannot be called: pass a Statistic or a function f(A, b) -> {p} numbers")
+    if not callable(f):
+        raise InputError(f"statistic={shown(f)} cannot be called: "
+                         f"pass a Statistic or a function f(A, b) -> {p} numbers")
     rng = stream(0, "check_statistic")
     for _ in range(trials):
         Z = rng.standard_normal((4 * p, 2 * p))
@@ -166,7 +170,8 @@ def check_statistic(
         evaluate(f, A, b)
         error = antisymmetry_error(f, A, b, F)
         if not error < 1e-6:
-            raise InputError(f"statistic is not antisymmetric (on a random Gram matrix, swapping columns with their knockoffs changes it by {error:.1g} of its size "
+            raise InputError("statistic is not antisymmetric (on a random Gram matrix, swapping columns with their "
+                             f"knockoffs changes it by {error:.1g} of its size "
                              "beyond the signs): FDR control cannot be trusted, so it is refused")
     return f
 
@@ -178,8 +183,12 @@ def evaluate(
     "The statistic of copies of A and b: p finite numbers, or a sentence"
     p = len(A) // 2
     try: W = np.asarray(f(A.copy(), b.copy()))
-    except TypeError as error: raise InputError(f"statistic could not be called as f(A, b) ({' '.join(str(error).split())}): it gets the Gram matrix and the "
-                                                "products of originals and knockoffs, and nothing else") from None
-    if W.shape != (p,) or W.dtype.kind not in "fiub": raise InputError(f"statistic returned shape {W.shape} of {W.dtype}: it must return one real number a variable, {p} in all")
-    if not np.isfinite(W).all(): raise InputError("statistic returned values that are not finite: no selection can be made from them")
+    except TypeError as error:
+        raise InputError(f"statistic could not be called as f(A, b) ({' '.join(str(error).split())}): it gets the Gram "
+                         "matrix and the products of originals and knockoffs, and nothing else") from None
+    if W.shape != (p,) or W.dtype.kind not in "fiub":
+        raise InputError(f"statistic returned shape {W.shape} of {W.dtype}: it must return one real number a variable, "
+                         f"{p} in all")
+    if not np.isfinite(W).all():
+        raise InputError("statistic returned values that are not finite: no selection can be made from them")
     return W.astype(float)
