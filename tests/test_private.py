@@ -360,6 +360,7 @@ def test_the_users_constants_are_used():
     noise = lambda **kw: filter_two(BIG, **{**PUBLIC, "random_state": 0, **kw}).details["noise"]["coefficients"]  # noqa: E731
     assert noise(sigma=2.) > 1.3 * noise() and noise(beta_norm=1000.) > noise() and noise(bounds="coupled", beta_max=.1) < noise(bounds="coupled")
     assert noise(ridge_penalty=.5) != noise()
+    assert noise(bounds="tight", beta_max=.1) < noise(bounds="tight")
 
 
 def test_the_ridge_version_releases_ridge_coefficients():

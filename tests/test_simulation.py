@@ -166,3 +166,49 @@ def test_rows_of_any_design():
     again = run_rows(replace(SMALL, k=6), lambda rng: rng.integers(0, 2, (3000, 8)) - .5, ["none", "two"], trials=10, seed=1)
     assert rates["none"].shape == (2, 10) and rates["none"][1].mean() == 1 and all((rates[m] == again[m]).all() for m in rates)
     assert run_rows(SMALL, lambda rng: rng.standard_normal((20, 8)), ["two"], trials=3)["two"].max() == 0      # refused
+
+
+def test_gram_matrices_are_wishart():
+    "Against Gram matrices of rows, for correlated columns"
+    e, rng = Experiment(p=3, k=1, rho=.6), np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 8, 3)) @ np.linalg.cholesky(e.population).T
+    entries = lambda S: np.column_stack([S[:, 0, 0], S[:, 2, 2], S[:, 0, 1], S[:, 0, 2], np.log(np.linalg.det(S))])  # noqa: E731
+    assert_same_law(entries(draw_batch(e, 8, 20_000, rng).XtX), entries(X.transpose(0, 2, 1) @ X))
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_the_methods_on_a_batch_are_the_methods(repaired):
+    "The same noise, written out with the full 2p x 2p matrices"
+    from dp_knockoff.method_one import scales_one
+    from dp_knockoff.method_two import scale_two
+    from dp_knockoff.simulation import run_two
+    from dp_knockoff.statistics import Statistic, csm
+    e, T, p = replace(SMALL, repaired=repaired), 6, 8
+    b = draw_batch(e, 5000, T, np.random.default_rng(0))
+    one, two, trials = run_one(e, b, np.random.default_rng(5)), run_two(e, b, np.random.default_rng(6)), list(trials_of(e, b))
+    rng, above = np.random.default_rng(5), np.triu_indices(p, 1)
+    upper, lap, white = rng.standard_normal((T, len(above[0]))), rng.laplace(size=(T, 1)), rng.standard_normal((T, 2 * p))
+    white2 = np.random.default_rng(6).standard_normal((T, 2 * p))
+    for t in range(T):
+        scale = scales_one(trials[t], 1., 9., (.5, .25, .25), (1/3,) * 3)
+        theta = np.zeros((p, p)); theta[above] = scale["Gram matrix"] * upper[t]
+        A = gram(b.Sigma[t] + theta + theta.T, np.full(p, b.lam[t, 0] + scale["lam_min"] * lap[t, 0]))
+        c = gram(b.Sigma[t], np.full(p, b.lam[t, 0])) @ b.coef[t] + scale["products"] * pair_transform(white[t])
+        assert np.allclose(one[t], Statistic()(repair(A) if repaired else A, c))
+        assert np.allclose(two[t], csm(b.coef[t] + scale_two(trials[t], 1., 9., (.5, .5)) * white2[t]))
+
+
+def test_every_draw_has_a_stream_of_its_own(monkeypatch):
+    import dp_knockoff.simulation as simulation
+    names, stream = [], simulation.stream
+    monkeypatch.setattr(simulation, "stream", lambda seed, name: names.append(name) or stream(seed, name))
+    simulate(SMALL, [2000, 3000], trials=CHUNK + 1)
+    assert len(names) == len(set(names)) == 2 * 2 * 4                 # sizes x chunks x (data and three methods)
+
+
+def test_points_and_budgets():
+    from dp_knockoff.mechanisms import Budget
+    from dp_knockoff.simulation import point
+    pt = point("two", 7, np.array([[0, .5, .1, .2], [1., 1, 0, 0]]))
+    assert np.allclose([pt.fdr, pt.power, pt.power_se, pt.fdr_se], [.2, .5, .25, np.std([0, .5, .1, .2]) / 2]) and pt.trials == 4
+    assert Experiment().budget(10**5) == Budget(.2, 1e-3) and Experiment(delta="1/n").budget(10**4) == Budget(.2, 1e-4) and Experiment(delta=.3).budget(9) == Budget(.2, .3)
