@@ -119,6 +119,7 @@ def write_json(path, question) -> None:
     from dp_knockoff.plots import write_whole
     write_whole(path, lambda part: part.write_text(json.dumps(question, indent=1) + "\n"))
 
+# %% ../nbs/15_cli.ipynb #15-cli-11b
 def resume(out, question) -> list:
     "The points of an interrupted run, if it asked the same question"
     import csv

@@ -94,6 +94,7 @@ def classical_gaussian_scale(
     return (check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True)
             * np.sqrt(2 * np.log(1.25 / budget.delta)) / budget.epsilon)
 
+# %% ../nbs/05_mechanisms.ipynb #05-mechanisms-14b
 @lru_cache(maxsize=1024)
 def analytic_ratio(budget: Budget) -> float:
     "The largest ratio of sensitivity to standard deviation that the budget allows"
