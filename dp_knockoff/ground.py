@@ -4,10 +4,15 @@
 
 # %% auto #0
 __all__ = ['ALPHA', 'InputError', 'shown', 'check_fraction', 'check_positive', 'check_count', 'check_option', 'refusal', 'stream',
-           'linear_model', 'sample', 'assert_fair_coin', 'assert_rate_at_most', 'assert_same_law', 'fires']
+           'write_whole', 'save_arrays', 'load_arrays', 'linear_model', 'sample', 'assert_fair_coin',
+           'assert_rate_at_most', 'assert_same_law', 'fires']
 
 # %% ../nbs/00_ground.ipynb #00-ground-04
+import json
 import numbers
+import os
+import zipfile
+from pathlib import Path
 
 import numpy as np
 
@@ -85,6 +90,46 @@ def stream(
     if random_state is None: return np.random.default_rng()
     seed = check_count("random_state", random_state, least=0)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(purpose.encode())))
+
+# %% ../nbs/00_ground.ipynb #00-ground-41
+def write_whole(
+    path,   # where to
+    write,  # f(path) that writes a file
+) -> Path:  # the path written
+    "Write a file beside its destination and move it there: completely or not at all"
+    path = Path(path)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    except OSError as error: raise InputError(f"{str(path)!r} cannot be written ({error.strerror}): choose another place") from None
+    finally: part.unlink(missing_ok=True)
+    return path
+
+def save_arrays(
+    path,         # where to
+    kind: str,    # what it is
+    header: dict, # what JSON can hold
+    **arrays,     # what it can't
+) -> Path:
+    "Write an object as one NumPy archive with a JSON header"
+    def write(part):
+        with open(part, "wb") as file: np.savez(file, header=json.dumps({"kind": kind, **header}), **arrays)
+    return write_whole(path, write)
+
+def load_arrays(
+    path,      # what `save_arrays` wrote
+    kind: str, # what it must be
+) -> tuple:    # header, arrays
+    "Read an object back, or say why not"
+    try:
+        with np.load(path, allow_pickle=False) as file: arrays = {key: file[key] for key in file.files}
+        header = json.loads(str(arrays.pop("header")))
+    except FileNotFoundError: raise InputError(f"{str(path)!r} does not exist: check its name") from None
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile):
+        raise InputError(f"{str(path)!r} is not a file of saved {kind}, or it is damaged: save it again") from None
+    if header.get("kind") != kind: raise InputError(f"{str(path)!r} holds {header.get('kind')}, not {kind}: pass the other file")
+    return header, arrays
 
 # %% ../nbs/00_ground.ipynb #00-ground-21
 def linear_model(

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .ground import InputError
+from .ground import InputError, write_whole
 
 # %% auto #0
-__all__ = ['STYLES', 'plot_selection', 'mark_threshold', 'plot_curves', 'check_picture', 'write_whole', 'save_figure']
+__all__ = ['STYLES', 'plot_selection', 'mark_threshold', 'plot_curves', 'signal_and_noise', 'plot_noise', 'check_picture',
+           'save_figure']
 
 # %% ../nbs/14_plots.ipynb #14-plots-07
 def plot_selection(
@@ -81,6 +82,41 @@ def plot_curves(
     axes[0].legend(frameon=False, fontsize="small", loc="center left")
     return axes
 
+# %% ../nbs/14_plots.ipynb #14-plots-21
+def signal_and_noise(selection) -> tuple:
+    "Size of each estimate and standard deviation of its noise, for methods that release estimates"
+    d, p = selection.details, len(selection.names)
+    if selection.method == "three": return np.abs(d["estimate"].beta[:p]), np.sqrt(np.diag(d["estimate"].V)[:p])
+    if selection.method == "labels": return np.abs(d["beta"][:p]), np.sqrt(np.diag(d["V"])[:p])
+    if selection.method == "two": return np.abs(selection.W), np.full(p, d["noise"]["coefficients"])
+    raise InputError(f"a selection by method {selection.method!r} has no estimate with a known noise to draw: use 'two' or 'three'")
+
+def plot_noise(
+    selection,       # a Selection by Method II, Method III or with label privacy
+    ax=None,         # matplotlib axes; new ones by default
+    most: int = 60,  # draw at most so many variables, those that stand out most
+):                   # the axes
+    "What was released of each variable, against the noise in it"
+    signal, noise = signal_and_noise(selection)
+    if ax is None:
+        from matplotlib import pyplot as plt
+        ax = plt.subplots(figsize=(8, 3.4), layout="constrained")[1]
+    order = np.argsort(-signal / noise, kind="stable")[:most]
+    at, chosen = np.arange(len(order)), selection.support[order]
+    for width, shade in ((2, ".88"), (1, ".72")):
+        ax.fill_between(at, 0, width * noise[order], step="mid", color=shade, lw=0, label=f"noise, {width} sd")
+    for filled in (True, False):
+        here = chosen == filled
+        if here.any():
+            ax.plot(at[here], signal[order][here], "o", color="black", mfc="black" if filled else "white", ms=5,
+                    label="selected" if filled else "not selected")
+    if len(order) <= 40: ax.set_xticks(at, [selection.names[j].replace("$", r"\$") for j in order], rotation=90)
+    else: ax.set_xticks([])
+    ax.set(ylabel="size of the estimate", xlabel="variables, by size over noise" if len(order) > 40 else None, ylim=(0, None),
+           title=f"{int((signal > 2 * noise).sum())} of {len(signal)} estimates beyond two standard deviations of noise")
+    ax.legend(frameon=False, fontsize="small", loc="upper right")
+    return ax
+
 # %% ../nbs/14_plots.ipynb #14-plots-15
 def check_picture(path) -> Path:
     "A path that a picture can be written to, or a sentence: ask before the work, not after"
@@ -92,19 +128,6 @@ def check_picture(path) -> Path:
         raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
-    return path
-
-def write_whole(
-    path,   # where to
-    write,  # f(path) that writes a file
-) -> Path:  # the path written
-    "Write a file beside its destination and move it there: completely or not at all"
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        write(part)
-        os.replace(part, path)
-    finally: part.unlink(missing_ok=True)
     return path
 
 def save_figure(
