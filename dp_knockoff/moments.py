@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
-from .ground import InputError, shown
+from .ground import InputError, check_option, check_positive, load_arrays, save_arrays, shown
 
 # %% auto #0
-__all__ = ['COND_LIMIT', 'Moments', 'clash', 'block_moments', 'Rows', 'check_numeric', 'check_aligned', 'listed', 'check_unique',
-           'column_names', 'as_matrix', 'as_vector', 'as_floats', 'kind_of', 'gather', 'one_blas_thread', 'not_finite',
-           'gather_chunks', 'UnitMoments', 'normalise', 'check_condition']
+__all__ = ['INTERCEPT', 'COND_LIMIT', 'Moments', 'clash', 'block_moments', 'Rows', 'check_numeric', 'check_aligned', 'listed',
+           'check_unique', 'column_names', 'as_matrix', 'as_vector', 'as_floats', 'kind_of', 'gather',
+           'one_blas_thread', 'not_finite', 'gather_chunks', 'Clip', 'check_range', 'clipped_rows', 'UnitMoments',
+           'normalise', 'check_condition']
 
 # %% ../nbs/01_moments.ipynb #01-moments-07
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,24 +29,40 @@ class Moments:
     scatter: np.ndarray # (p+1) x (p+1) matrix of centred sums of products
     row_norm: float     # largest Euclidean norm of a row of X
     names: tuple        # the p column names
+    clip: Clip | None = None # the bounds that the rows were brought into, if any
+    cut: tuple = (0, 0)      # how many rows that scaled, and how many responses it clamped
 
     @classmethod
     def from_data(cls,
         X,          # array (n, p), or a pandas, polars or Arrow table
         y,          # n responses, or the name of a column of the table
         names=None, # column names, for an array (default x0, x1, ...)
+        clip=None,  # a Clip: bring every row into public bounds first
     ) -> Moments:
         "Moments of an array or table that is in memory"
-        return gather(Rows(X, y, names))
+        return gather(Rows(X, y, names), clip)
 
     @classmethod
     def from_chunks(cls,
         chunks,     # iterable of (X, y) pairs, or of tables if `y` names a column
         y=None,     # the response's column name, if the chunks are tables
         names=None, # column names, for arrays
+        clip=None,  # a Clip: bring every row into public bounds first
     ) -> Moments:
         "Moments of a stream of chunks, one in memory at a time"
-        return gather_chunks(chunks, y, names)
+        return gather_chunks(chunks, y, names, clip)
+
+    def save(self, path):
+        "Write the moments to a file, to be added to others or used elsewhere: they reveal the data"
+        header = dict(n=self.n, row_norm=self.row_norm, names=self.names, cut=self.cut, clip=self.clip and asdict(self.clip))
+        return save_arrays(path, "moments", header, mean=self.mean, scatter=self.scatter)
+
+    @classmethod
+    def load(cls, path) -> Moments:
+        "Read moments that were saved"
+        h, arrays = load_arrays(path, "moments")
+        return cls(h["n"], arrays["mean"], arrays["scatter"], h["row_norm"], tuple(h["names"]), h["clip"] and Clip(**h["clip"]),
+                   tuple(h["cut"]))
 
     def unit(self,
         intercept: bool = True, # project an intercept out?
@@ -74,16 +91,19 @@ class Moments:
         "Moments of the rows of both"
         if not isinstance(other, Moments): return NotImplemented
         if self.names != other.names: raise InputError(clash(self.names, other.names))
+        if self.clip != other.clip:
+            raise InputError("moments of rows in different bounds cannot be added: collect them with one and the same Clip")
         n, d = self.n + other.n, other.mean - self.mean
         return Moments(n, (self.n * self.mean + other.n * other.mean) / n,
                        self.scatter + other.scatter + self.n * other.n / n * np.outer(d, d),
-                       max(self.row_norm, other.row_norm), self.names)
+                       max(self.row_norm, other.row_norm), self.names, self.clip,
+                       (self.cut[0] + other.cut[0], self.cut[1] + other.cut[1]))
 
     def __radd__(self, other):
         return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works
 
     def __repr__(self):
-        return f"Moments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g})"
+        return f"Moments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}{', clipped' if self.clip else ''})"
 
 # %% ../nbs/01_moments.ipynb #01-moments-08
 def clash(mine, theirs) -> str:
@@ -236,17 +256,21 @@ def kind_of(column: np.ndarray) -> str:
 # %% ../nbs/01_moments.ipynb #01-moments-20
 def gather(
     rows: Rows,                  # the data, behind its door
+    clip=None,                   # a Clip, or None
     offset: int = 0,             # number of rows before these, for messages
 ) -> Moments:
     "Moments of all rows, block by block"
     if len(rows) == 0: raise InputError("X has no rows: pass at least one")
+    bound = clip and clip.bind(rows.names)
     size = max(256, 2**19 // (len(rows.names) + 1))
     starts = range(0, len(rows), size)
     def read(start):
         X, y = rows.block(start, start + size)
-        with np.errstate(all="ignore"): mean, M, norm2 = block_moments(X, y)
+        with np.errstate(all="ignore"):
+            Z, t, cut = bound(X, y) if bound else (X, y, (0, 0))
+            mean, M, norm2 = block_moments(Z, t)
         if not np.isfinite(M).all(): raise InputError(not_finite(X, y, rows.names, offset + start))
-        return Moments(len(y), mean, M, float(np.sqrt(norm2)), rows.names)
+        return Moments(len(y), mean, M, float(np.sqrt(norm2)), clip.names(rows.names) if clip else rows.names, clip, cut)
     if len(starts) == 1: return read(0)
     total = None
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -280,6 +304,7 @@ def gather_chunks(
     chunks,     # iterable of (X, y) pairs, or of tables if `y` names a column
     y=None,     # the response's column name, if the chunks are tables
     names=None, # column names, for arrays
+    clip=None,  # a Clip, or None
 ) -> Moments:
     "Moments of a stream of chunks, one in memory at a time"
     if not np.iterable(chunks):
@@ -290,10 +315,66 @@ def gather_chunks(
         if y is None and not (isinstance(chunk, tuple) and len(chunk) == 2):
             raise InputError(f"a chunk is a {type(chunk).__name__}: yield (X, y) pairs, or tables with y='column name'")
         X, response = chunk if y is None else (chunk, y)
-        part = gather(Rows(X, response, names), offset=total.n if total else 0)
+        part = gather(Rows(X, response, names), clip, offset=total.n if total else 0)
         total = total + part if total else part
     if total is None: raise InputError("chunks is empty: the iterator yielded nothing")
     return total
+
+# %% ../nbs/01_moments.ipynb #01-moments-41
+@dataclass(frozen=True)
+class Clip:
+    "Public bounds that every row is brought into before it is summed"
+    row_bound: float             # B: a row of the design is scaled, with its response, to at most this norm
+    response_bound: float        # B_y: the scaled response is clamped to [-B_y, B_y]
+    ranges: dict | None = None   # public ranges (low, high) of columns, by name: they become (-1, 1); other columns stay as they are
+    response_center: float = 0.0 # public centre of the response, subtracted first
+    intercept: bool = True       # does a column of ones join the design?
+    start: tuple = ()            # public coefficients (the column of ones last) whose fit is subtracted before clamping
+
+    def __post_init__(self):
+        check_positive("row_bound", self.row_bound, "pass a public bound on the norm of a row")
+        check_positive("response_bound", self.response_bound, "pass a public bound on the size of a scaled response")
+        check_option("intercept", self.intercept, [True, False])
+        if not isinstance(self.response_center, (int, float)) or not abs(self.response_center) < 1e150 or (self.response_center and not self.intercept):
+            raise InputError(f"response_center={shown(self.response_center)} is not a finite number, or there is no intercept to take it up: leave it 0")
+        object.__setattr__(self, "start", tuple(float(b) for b in self.start))
+        object.__setattr__(self, "ranges", {name: check_range(name, r, self.intercept) for name, r in (self.ranges or {}).items()})
+
+    def names(self, names: tuple) -> tuple:
+        "Names of the design's columns, with the column of ones"
+        return (*names, INTERCEPT) if self.intercept else names
+
+    def bind(self, names: tuple):
+        "f(X, y) -> rows and responses in bounds, numbers of scaled and of clamped ones: for columns of these names"
+        unknown = [name for name in self.ranges if name not in names]
+        if unknown: raise InputError(f"ranges name columns that X does not have ({listed(unknown)}): it has {listed(names)}")
+        if self.start and len(self.start) != len(names) + self.intercept:
+            raise InputError(f"start has {len(self.start)} coefficients for {len(names) + self.intercept} columns: pass one a column")
+        low, high = np.array([self.ranges.get(name, (-1.0, 1.0)) for name in names]).T
+        return lambda X, y: clipped_rows(X, y, self, (low + high) / 2, (high - low) / 2)
+
+# %% ../nbs/01_moments.ipynb #01-moments-42
+INTERCEPT = "(intercept)"
+
+def check_range(name, r, intercept: bool) -> tuple:
+    "A column's public range, as two numbers"
+    try: low, high = (float(v) for v in r)
+    except (TypeError, ValueError): low = high = 0.0
+    if not -1e150 < low < high < 1e150: raise InputError(f"the range {shown(r)} of column {name!r} is not a pair (low, high): pass two numbers, low first")
+    if not intercept and low != -high:
+        raise InputError(f"the range {shown(r)} of column {name!r} moves its zero, and there is no intercept to take that up: use a range (-a, a)")
+    return low, high
+
+def clipped_rows(X, y, clip: Clip, center, scale) -> tuple:
+    "The three steps, for a block of rows"
+    Z = np.ones((len(y), X.shape[1] + clip.intercept))
+    np.divide(X - center, scale, out=Z[:, :X.shape[1]])
+    w = np.minimum(1.0, clip.row_bound / np.maximum(np.sqrt(np.einsum("ij,ij->i", Z, Z)), 1e-300))
+    Z *= w[:, None]
+    t = (y - clip.response_center) * w - (Z @ clip.start if clip.start else 0.0)
+    t[~np.isfinite(y)] = np.nan   # what is not finite must be found, not clamped
+    cut = int((w < 1).sum()), int((np.abs(t) > clip.response_bound).sum())
+    return Z, np.clip(t, -clip.response_bound, clip.response_bound), cut
 
 # %% ../nbs/01_moments.ipynb #01-moments-28
 @dataclass(frozen=True, eq=False, repr=False)
