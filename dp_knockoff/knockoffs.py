@@ -35,15 +35,16 @@ def half_inverse(Sigma: np.ndarray) -> np.ndarray:
     return (V / np.sqrt(lam)) @ V.T
 
 def inverse_of_sums(K: np.ndarray, s: np.ndarray) -> tuple:
-    "Eigenvalues of I - KSK, and the inverse of M = 2 Sigma - S (None where M is not positive definite)"
-    lam, V = np.linalg.eigh(np.eye(len(s)) - (K * s) @ K)
-    KV = K @ V
-    return lam, (KV / lam) @ KV.T if lam[0] > 0 else None
+    "log det(I - KSK), and the inverse of M = 2 Sigma - S (None where M is not positive definite)"
+    try: L = np.linalg.cholesky(np.eye(len(s)) - (K * s) @ K)
+    except np.linalg.LinAlgError: return -np.inf, None
+    root = np.linalg.solve(L, K)
+    return 2 * np.log(np.diag(L)).sum(), root.T @ root
 
 # %% ../nbs/02_knockoffs.ipynb #02-knockoffs-12
 def mvr_objective(K, s) -> tuple:
     "tr(G^-1), its gradient and Hessian in s; infinite where G is not positive definite"
-    lam, Mi = inverse_of_sums(K, s)
+    _, Mi = inverse_of_sums(K, s)
     if s.min() <= 0 or Mi is None: return np.inf, None, None
     Mi2 = Mi @ Mi
     return (1 / s).sum() + np.trace(Mi), np.diag(Mi2) - 1 / s**2, 2 * (Mi * Mi2 + np.diag(1 / s**3))
@@ -51,9 +52,9 @@ def mvr_objective(K, s) -> tuple:
 # %% ../nbs/02_knockoffs.ipynb #02-knockoffs-13
 def sdp_objective(K, s, mu) -> tuple:
     "-sum(s)/mu with logarithmic barriers, its gradient and Hessian; infinite outside the constraints"
-    lam, Mi = inverse_of_sums(K, s)
+    log_det, Mi = inverse_of_sums(K, s)
     if s.min() <= 0 or s.max() >= 1 or Mi is None: return np.inf, None, None
-    value = -s.sum() / mu - np.log(lam).sum() - np.log(s).sum() - np.log1p(-s).sum()
+    value = -s.sum() / mu - log_det - np.log(s).sum() - np.log1p(-s).sum()
     return value, np.diag(Mi) - 1 / mu - 1 / s + 1 / (1 - s), Mi * Mi + np.diag(1 / s**2 + 1 / (1 - s)**2)
 
 # %% ../nbs/02_knockoffs.ipynb #02-knockoffs-14
@@ -82,7 +83,8 @@ def s_equi(Sigma): return np.minimum(2 * s_lam_min(Sigma), 1.0)
 
 def s_mvr(Sigma):
     K = half_inverse(Sigma)
-    return newton(lambda s: mvr_objective(K, s), s_lam_min(Sigma) / 2)
+    free = 1 / np.diag(2 * K @ K)  # what each column has for itself, 1 / (Sigma^-1)_jj: scaled to fit, a good start
+    return newton(lambda s: mvr_objective(K, s), free * np.linalg.eigvalsh(Sigma / np.sqrt(np.outer(free, free)))[0])
 
 def s_sdp(Sigma, gap: float = 1e-3): # certified relative distance of sum(s) from its optimum
     K, s, mu = half_inverse(Sigma), s_lam_min(Sigma) / 2, 1.0
