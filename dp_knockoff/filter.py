@@ -149,7 +149,8 @@ def as_moments(data, y=None) -> Moments:
         if y is None: raise InputError("y is missing: pass the response (or its column's name), or Moments as the first argument")
         return Moments.from_data(data, y)
     if y is not None: raise InputError("y was given along with Moments, which hold their own response: leave it out")
-    if data.clip is not None: raise InputError("these Moments are of rows in bounds, for filter_three: collect them without a Clip for this filter")
+    if data.clip is not None: raise InputError("these Moments are of rows in bounds, for filter_three: collect them without "
+                                               "a Clip for this filter")
     return data
 
 # %% ../nbs/04_filter.ipynb #04-filter-21

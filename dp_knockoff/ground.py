@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ALPHA', 'InputError', 'shown', 'check_fraction', 'check_positive', 'check_count', 'check_option', 'refusal', 'stream',
-           'write_whole', 'save_arrays', 'load_arrays', 'linear_model', 'sample', 'assert_fair_coin',
+           'check_place', 'write_whole', 'save_arrays', 'load_arrays', 'linear_model', 'sample', 'assert_fair_coin',
            'assert_rate_at_most', 'assert_same_law', 'fires']
 
 # %% ../nbs/00_ground.ipynb #00-ground-04
@@ -45,7 +45,7 @@ def check_positive(
     zero: bool = False,     # is zero allowed too?
 ) -> float:                 # the value, as a float
     "A finite number above zero (or at least zero), or a sentence"
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and value < 1e150  # its square must be finite, too
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) < 1e150  # its square must be finite, too
     if not fits or value < 0 or (value == 0 and not zero):
         raise InputError(f"{name}={shown(value)} is not a finite number {'>=' if zero else '>'} 0: {way_out}")
     return float(value)
@@ -92,6 +92,16 @@ def stream(
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(purpose.encode())))
 
 # %% ../nbs/00_ground.ipynb #00-ground-41
+def check_place(path) -> Path:
+    "A path that a file can be written to, or a sentence: ask before the work, not after"
+    path = Path(path)
+    if path.is_dir(): raise InputError(f"out={str(path)!r} is a folder: give the name of a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
+    return path
+
 def write_whole(
     path,   # where to
     write,  # f(path) that writes a file
@@ -102,7 +112,8 @@ def write_whole(
     try:
         write(part)
         os.replace(part, path)
-    except OSError as error: raise InputError(f"{str(path)!r} cannot be written ({error.strerror}): choose another place") from None
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written ({error.strerror}): choose another place") from None
     finally: part.unlink(missing_ok=True)
     return path
 

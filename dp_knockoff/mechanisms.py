@@ -51,7 +51,8 @@ def gaussian_divergence(
     ratio = np.asarray(ratio, dtype=float)
     nodes, weights = quadrature()
     t = np.minimum(ratio, 1)[..., None] * nodes
-    integral = np.minimum(ratio, 1) * (np.exp(-(epsilon / t - t / 2)**2 / 2) @ weights) / np.sqrt(2 * np.pi)
+    with np.errstate(divide="ignore"):    # no distance, no divergence
+        integral = np.minimum(ratio, 1) * (np.exp(-(epsilon / t - t / 2)**2 / 2) @ weights) / np.sqrt(2 * np.pi)
     r = np.maximum(ratio, 1)
     above, below = log_ndtr(r / 2 - epsilon / r), epsilon + log_ndtr(-r / 2 - epsilon / r)
     return np.where(ratio < 1, integral, np.exp(above) * -np.expm1(np.minimum(below - above, 0.0)))[()]
@@ -151,12 +152,17 @@ class SecureSampler:
     name = "OpenDP (exact arithmetic, operating-system entropy)"
 
     def __init__(self):
-        try: import opendp.prelude as dp
+        try: self.dp
         except ImportError:
             raise InputError("SecureSampler needs OpenDP, which is not installed: "
                              "pip install 'dp-knockoff[secure]'") from None
+
+    @property
+    def dp(self):
+        "OpenDP, imported where it is used: a sampler can be copied and pickled"
+        import opendp.prelude as dp
         dp.enable_features("contrib")
-        self.dp = dp
+        return dp
 
     def _release(self, make, distance, value, scale):
         value = check_release(value, scale)

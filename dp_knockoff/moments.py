@@ -5,6 +5,7 @@
 # %% ../nbs/01_moments.ipynb #01-moments-04
 from __future__ import annotations
 
+import numbers
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -326,7 +327,7 @@ class Clip:
     "Public bounds that every row is brought into before it is summed"
     row_bound: float             # B: a row of the design is scaled, with its response, to at most this norm
     response_bound: float        # B_y: the scaled response is clamped to [-B_y, B_y]
-    ranges: dict | None = None   # public ranges (low, high) of columns, by name: they become (-1, 1); other columns stay as they are
+    ranges: dict | None = None   # public ranges (low, high) of columns, by name: they become (-1, 1)
     response_center: float = 0.0 # public centre of the response, subtracted first
     intercept: bool = True       # does a column of ones join the design?
     start: tuple = ()            # public coefficients (the column of ones last) whose fit is subtracted before clamping
@@ -335,10 +336,16 @@ class Clip:
         check_positive("row_bound", self.row_bound, "pass a public bound on the norm of a row")
         check_positive("response_bound", self.response_bound, "pass a public bound on the size of a scaled response")
         check_option("intercept", self.intercept, [True, False])
-        if not isinstance(self.response_center, (int, float)) or not abs(self.response_center) < 1e150 or (self.response_center and not self.intercept):
-            raise InputError(f"response_center={shown(self.response_center)} is not a finite number, or there is no intercept to take it up: leave it 0")
+        for name in ("row_bound", "response_bound"):
+            if getattr(self, name) < 1e-100: raise InputError(f"{name}={getattr(self, name):g} is so small that its square "
+                                                              f"vanishes: change the units")
+        center = self.response_center
+        if not isinstance(center, numbers.Real) or not abs(center) < 1e150 or (center and not self.intercept):
+            raise InputError(f"response_center={shown(center)} is not a finite number, or there is no intercept to take it up: "
+                             "leave it 0")
         object.__setattr__(self, "start", tuple(float(b) for b in self.start))
-        object.__setattr__(self, "ranges", {name: check_range(name, r, self.intercept) for name, r in (self.ranges or {}).items()})
+        object.__setattr__(self, "ranges", {name: check_range(name, r, self.intercept) for name,
+                                            r in (self.ranges or {}).items()})
 
     def names(self, names: tuple) -> tuple:
         "Names of the design's columns, with the column of ones"
@@ -347,9 +354,11 @@ class Clip:
     def bind(self, names: tuple):
         "f(X, y) -> rows and responses in bounds, numbers of scaled and of clamped ones: for columns of these names"
         unknown = [name for name in self.ranges if name not in names]
+        if INTERCEPT in names: raise InputError(f"a column is called {INTERCEPT!r}, the name of the column of ones: rename it")
         if unknown: raise InputError(f"ranges name columns that X does not have ({listed(unknown)}): it has {listed(names)}")
         if self.start and len(self.start) != len(names) + self.intercept:
-            raise InputError(f"start has {len(self.start)} coefficients for {len(names) + self.intercept} columns: pass one a column")
+            raise InputError(f"start has {len(self.start)} coefficients for {len(names) + self.intercept} columns: pass one "
+                             f"a column")
         low, high = np.array([self.ranges.get(name, (-1.0, 1.0)) for name in names]).T
         return lambda X, y: clipped_rows(X, y, self, (low + high) / 2, (high - low) / 2)
 
@@ -360,16 +369,22 @@ def check_range(name, r, intercept: bool) -> tuple:
     "A column's public range, as two numbers"
     try: low, high = (float(v) for v in r)
     except (TypeError, ValueError): low = high = 0.0
-    if not -1e150 < low < high < 1e150: raise InputError(f"the range {shown(r)} of column {name!r} is not a pair (low, high): pass two numbers, low first")
+    if not -1e150 < low < high < 1e150: raise InputError(f"the range {shown(r)} of column {name!r} is not a pair (low, "
+                                                         f"high): pass two numbers, low first")
     if not intercept and low != -high:
-        raise InputError(f"the range {shown(r)} of column {name!r} moves its zero, and there is no intercept to take that up: use a range (-a, a)")
+        raise InputError(f"the range {shown(r)} of column {name!r} moves its zero, and there is no intercept to take that "
+                         f"up: use a range (-a, a)")
     return low, high
 
 def clipped_rows(X, y, clip: Clip, center, scale) -> tuple:
     "The three steps, for a block of rows"
     Z = np.ones((len(y), X.shape[1] + clip.intercept))
     np.divide(X - center, scale, out=Z[:, :X.shape[1]])
-    w = np.minimum(1.0, clip.row_bound / np.maximum(np.sqrt(np.einsum("ij,ij->i", Z, Z)), 1e-300))
+    norms = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    if not np.isfinite(norms).all():      # finite rows whose squares, or whose units, overflow: bring them back
+        Z[:, :X.shape[1]] = np.where(np.isfinite(X), np.clip(Z[:, :X.shape[1]], -1e150, 1e150), np.nan)
+        norms = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    w = np.minimum(1.0, clip.row_bound / np.maximum(norms, 1e-300))
     Z *= w[:, None]
     t = (y - clip.response_center) * w - (Z @ clip.start if clip.start else 0.0)
     t[~np.isfinite(y)] = np.nan   # what is not finite must be found, not clamped

@@ -5,12 +5,11 @@
 # %% ../nbs/14_plots.ipynb #14-plots-04
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 
-from .ground import InputError, write_whole
+from .ground import InputError, check_place, write_whole
 
 # %% auto #0
 __all__ = ['STYLES', 'plot_selection', 'mark_threshold', 'plot_curves', 'signal_and_noise', 'plot_noise', 'check_picture',
@@ -89,7 +88,8 @@ def signal_and_noise(selection) -> tuple:
     if selection.method == "three": return np.abs(d["estimate"].beta[:p]), np.sqrt(np.diag(d["estimate"].V)[:p])
     if selection.method == "labels": return np.abs(d["beta"][:p]), np.sqrt(np.diag(d["V"])[:p])
     if selection.method == "two": return np.abs(selection.W), np.full(p, d["noise"]["coefficients"])
-    raise InputError(f"a selection by method {selection.method!r} has no estimate with a known noise to draw: use 'two' or 'three'")
+    raise InputError(f"a selection by method {selection.method!r} has no estimate with a known noise to draw: use 'two' or "
+                     f"'three'")
 
 def plot_noise(
     selection,       # a Selection by Method II, Method III or with label privacy
@@ -123,12 +123,7 @@ def check_picture(path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InputError(f"out={str(path)!r} has an ending that is no picture format: use .png, .pdf or .svg")
-    if path.is_dir(): raise InputError(f"out={str(path)!r} is a folder: give the name of a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"out={str(path)!r} is in a folder that does not exist: create {str(path.parent)!r} first")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
-    return path
+    return check_place(path)
 
 def save_figure(
     fig,        # a matplotlib figure

@@ -112,7 +112,7 @@ def release(
 ) -> dict:
     "Draw the noise: X'X, X'y, y'y and their standard deviations, as fields of PrivateMoments"
     units = Units(m.clip, balance, gram)
-    tau, gram_sd, product_sd, square_sd = units.noise(mu)
+    tau, gram_sd, product_sd, square_sd = units.noise(mu / (1 + 1e-15 * m.n))   # room for the rounding of n additions
     G, products, square = units.unpack(sampler.gaussian(units.pack(m), tau, purpose), m.p)
     out = dict(products=products, square=square, product_sd=product_sd, square_sd=square_sd, clip=m.clip)
     return {**out, "gram": G, "gram_sd": gram_sd} if gram else out
@@ -158,7 +158,8 @@ def private_clip(
 def as_source(data, y=None):
     "f(clip) -> Moments: one pass over the data, in the bounds given"
     if isinstance(data, Moments):
-        raise InputError("the rows of these Moments are summed already and cannot be read again: pass the data, or bounds and rounds=1")
+        raise InputError("the rows of these Moments are summed already and cannot be read again: pass the data, or bounds "
+                         "and rounds=1")
     if callable(data):
         if y is not None: raise InputError("y was given along with a source, which has its own response: leave it out")
         return data
