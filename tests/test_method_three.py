@@ -364,3 +364,25 @@ def test_noise_covers_the_rounding_of_the_sums():
     far = Moments(10**9, m.mean, m.scatter, m.row_norm, m.names, m.clip)
     one, two = (release(x, .5, 1.4, NumpySampler(0), "moments")["product_sd"] for x in (m, far))
     assert np.isclose(two / one, 1 + 1e-6, rtol=1e-9)
+
+
+def test_own_statistics_are_probed_at_their_width(data):
+    X, y, _ = data
+    def fixed(A, b):
+        assert b.shape == (12,)
+        return np.abs(b[:6]) - np.abs(b[6:])
+    assert np.isfinite(filter_three(X, y, **PUBLIC, statistic=fixed, random_state=0).W).all()
+
+
+def test_reserved_name_and_numbers_for_s(data):
+    X, y, _ = data
+    with pytest.raises(InputError, match="rename"): filter_three(Moments.from_data(X, y, ["(intercept)", *"abcde"], clip=Clip(2.0, 5.0)), epsilon=1.0, delta=.1)
+    sampler = Recorder()
+    with pytest.raises(InputError, match="s="): filter_three(X, y, **PUBLIC, s=[.5] * 6, sampler=sampler)
+    assert not sampler.draws
+
+
+def test_samplers_can_be_copied():
+    import pickle
+    pytest.importorskip("opendp")
+    for sampler in (NumpySampler(3), SecureSampler()): assert pickle.loads(pickle.dumps(sampler)).name == sampler.name
