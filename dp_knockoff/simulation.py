@@ -7,25 +7,29 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from .filter import error_rates, knockoff_threshold
 from .ground import InputError, check_count, check_fraction, check_option, check_positive, stream
-from .mechanisms import Budget
+from .mechanisms import Budget, NumpySampler, analytic_ratio
 from .method_one import FLOOR, filter_one, scales_one
 from .method_two import BOUNDS_TWO, filter_two, scale_two
-from .moments import one_blas_thread
+from .method_three import CHECK, DEFAULT, canonical, estimate, filter_three
+from .moments import Clip, Moments, one_blas_thread
+from .private_moments import PrivateMoments, release
 from .sensitivity import Facts
-from .statistics import CONTRASTS, Statistic
+from .statistics import CONTRASTS, Statistic, lcd
 
 # %% auto #0
 __all__ = ['METHODS', 'RUNS', 'CHUNK', 'SIZES', 'Experiment', 'row_bound_for', 'Batch', 'draw_batch', 'Trial', 'trials_of',
-           'per_trial', 'run_none', 'run_two', 'run_one', 'pair_transform', 'solve_blocks', 'run_chunk', 'Point',
-           'point', 'simulate', 'run_rows', 'Plan', 'plan_warnings', 'plan']
+           'per_trial', 'run_none', 'run_two', 'run_one', 'pair_transform', 'solve_blocks', 'clip_for', 'clipped_law',
+           'clipped_moments', 'run_three', 'lasso_batch', 'run_chunk', 'Point', 'point', 'simulate', 'run_rows', 'Plan',
+           'plan_warnings', 'plan']
 
 # %% ../nbs/11_simulation.ipynb #11-simulation-07
-METHODS = ("none", "one", "two")
+METHODS = ("none", "one", "two", "three")
 
 @dataclass(frozen=True)
 class Experiment:
@@ -39,7 +43,7 @@ class Experiment:
     delta: float | str = "2p/n" # privacy budget: a number, "2p/n" or "1/n"
     fdr: float = 0.2          # q
     bounds: str = "paper"     # "paper", "corrected", "tight"; for Method II also "coupled"
-    contrast: str = "csm"     # "csm" or "lcd"
+    contrast: str = "csm"     # "csm" or "lcd" (Method III uses its own statistic)
     repaired: bool = False    # repair the noisy Gram matrix of Method I?
     risk: float = 0.5         # the row bound covers all rows with probability 1 - risk
 
@@ -181,8 +185,63 @@ def solve_blocks(M, s_hat, c, repaired: bool) -> np.ndarray:
     else: out[ok] = np.concatenate([np.linalg.solve(M[ok], sums[..., None])[..., 0], differences / s_hat[ok]], axis=1)
     return out
 
+# %% ../nbs/11_simulation.ipynb #11-simulation-51
+def clip_for(e: Experiment) -> Clip:
+    "Bounds for Method III from the setting alone: .7 of the typical norm, 2.5 standard deviations of a scaled response"
+    pairs = (e.population.sum() - e.p) / max(e.p * (e.p - 1), 1)
+    spread = np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2)
+    return Clip(.7 * np.sqrt(e.p), 2.5 * .7 * float(spread), intercept=False)
+
+@lru_cache(maxsize=16)
+def clipped_law(p: int, rho: float, rows: int = 100_000) -> tuple:
+    "T, a square root of N, and E[w^2]: see above"
+    e = Experiment(p=p, k=0, rho=rho)
+    X = stream(0, "clipped law").standard_normal((rows, p)) @ np.linalg.cholesky(e.population).T
+    w = np.minimum(1, clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
+    M, N = (X * w).T @ (X * w) / rows, (X * w**2).T @ (X * w**2) / rows
+    return np.linalg.cholesky(M) @ np.linalg.inv(np.linalg.cholesky(e.population)), np.linalg.cholesky(N), float(np.mean(w**2))
+
+def clipped_moments(e: Experiment, b: Batch, t: int, rng) -> Moments:
+    "Moments of trial t after clipping"
+    T, root, w2 = clipped_law(e.p, e.rho)
+    G, beta = T @ b.XtX[t] @ T.T, b.beta[t]
+    Xtw = e.sigma * np.sqrt(b.n) * root @ rng.standard_normal(e.p)
+    Xty = G @ beta + Xtw
+    yty = beta @ (Xty + Xtw) + e.sigma**2 * w2 * rng.chisquare(b.n)
+    clip = clip_for(e)
+    return Moments(b.n, np.zeros(e.p + 1), np.block([[G, Xty[:, None]], [Xty, yty]]), clip.row_bound,
+                   tuple(map(str, range(e.p))), clip)
+
+# %% ../nbs/11_simulation.ipynb #11-simulation-52
+def run_three(e: Experiment, b: Batch, rng) -> np.ndarray:
+    "Statistics of Method III, one round"
+    budget, problems = e.budget(b.n), []
+    mu = analytic_ratio(budget) * np.sqrt(1 - CHECK)
+    for t in range(len(b.beta)):
+        m = clipped_moments(e, b, t, rng)
+        r = PrivateMoments(b.n, m.names, budget=budget, clamped=0.0, clamped_sd=0.0, rounds=1, sampler="",
+                           **release(m, mu, 1.4, NumpySampler(rng), "moments"))
+        found = estimate(r)
+        problems.append(canonical(found.beta, found.V, "mvr", rng))
+    return lcd(lasso_batch(*map(np.array, zip(*problems)), DEFAULT.penalty))
+
+def lasso_batch(A, b, penalty: float, tol: float = 1e-7, most: int = 3000) -> np.ndarray:
+    "Lasso estimates (5) of many problems at once, (T, 2p), by accelerated proximal gradient steps"
+    step = 1 / np.linalg.norm(A, 1, axis=(1, 2))[:, None]
+    x = z = np.zeros_like(b)
+    momentum = np.ones((len(b), 1))
+    for _ in range(most):
+        v = z - step * (np.einsum("tij,tj->ti", A, z) - b)
+        new = np.sign(v) * np.maximum(np.abs(v) - step * penalty / 2, 0)
+        restart = ((z - new) * (new - x)).sum(1, keepdims=True) > 0      # the momentum points uphill: forget it
+        following = np.where(restart, 1.0, (1 + np.sqrt(1 + 4 * momentum**2)) / 2)
+        z, moved = new + np.where(restart, 0.0, (momentum - 1) / following) * (new - x), np.abs(new - x).max()
+        x, momentum = new, following
+        if moved < tol * max(np.abs(x).max(), 1): break
+    return x
+
 # %% ../nbs/11_simulation.ipynb #11-simulation-18
-RUNS = {"none": run_none, "one": run_one, "two": run_two}
+RUNS = {"none": run_none, "one": run_one, "two": run_two, "three": run_three}
 CHUNK = 50 # trials drawn at once
 
 def run_chunk(e: Experiment, methods, n: int, chunk: int, trials: int, seed: int) -> dict:
@@ -259,7 +318,10 @@ def run_rows(
         runs = {"none": lambda: knockoff_filter(X, y, fdr=e.fdr, statistic=Statistic(contrast=e.contrast),
                                                 intercept=False, random_state=rng),
                 "one": lambda: filter_one(X, y, **public, statistic=Statistic(contrast=e.contrast), repaired=e.repaired),
-                "two": lambda: filter_two(X, y, **public, contrast=e.contrast)}
+                "two": lambda: filter_two(X, y, **public, contrast=e.contrast),
+                "three": lambda: filter_three(X, y, epsilon=budget.epsilon, delta=budget.delta, fdr=e.fdr, intercept=False,
+                                              row_bound=clip_for(e).row_bound, response_bound=clip_for(e).response_bound,
+                                              random_state=rng)}
         for method in methods:
             try: support = runs[method]().support
             except InputError: support = np.zeros(len(beta), bool)             # refused: nothing is selected
@@ -296,7 +358,7 @@ def plan_warnings(e: Experiment) -> tuple:
 # %% ../nbs/11_simulation.ipynb #11-simulation-37
 def plan(
     e: Experiment,            # the setting one assumes
-    method: str = "two",      # "none", "one" or "two"
+    method: str = "two",      # "none", "one", "two" or "three"
     power: float = 0.8,       # wanted
     trials: int = 200,        # at each size tried
     seed: int = 0,

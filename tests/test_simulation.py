@@ -11,7 +11,7 @@ import pytest
 
 from dp_knockoff.cli import main
 from dp_knockoff.filter import knockoff_threshold
-from dp_knockoff.ground import assert_same_law, refusal
+from dp_knockoff.ground import assert_same_law, refusal, stream
 from dp_knockoff.knockoffs import gram
 from dp_knockoff.method_one import filter_one, repair
 from dp_knockoff.method_two import filter_two
@@ -203,7 +203,8 @@ def test_every_draw_has_a_stream_of_its_own(monkeypatch):
     names, stream = [], simulation.stream
     monkeypatch.setattr(simulation, "stream", lambda seed, name: names.append(name) or stream(seed, name))
     simulate(SMALL, [2000, 3000], trials=CHUNK + 1)
-    assert len(names) == len(set(names)) == 2 * 2 * 4                 # sizes x chunks x (data and three methods)
+    names = [name for name in names if name != "clipped law"]          # drawn once, for all
+    assert len(names) == len(set(names)) == 2 * 2 * 5                 # sizes x chunks x (data and four methods)
 
 
 def test_points_and_budgets():
@@ -212,3 +213,38 @@ def test_points_and_budgets():
     pt = point("two", 7, np.array([[0, .5, .1, .2], [1., 1, 0, 0]]))
     assert np.allclose([pt.fdr, pt.power, pt.power_se, pt.fdr_se], [.2, .5, .25, np.std([0, .5, .1, .2]) / 2]) and pt.trials == 4
     assert Experiment().budget(10**5) == Budget(.2, 1e-3) and Experiment(delta="1/n").budget(10**4) == Budget(.2, 1e-4) and Experiment(delta=.3).budget(9) == Budget(.2, .3)
+
+
+def test_method_three_on_a_batch_is_the_filter_trial_by_trial():
+    "Same release, same estimate, same knockoffs, and the Lasso of the room of statistics"
+    from dp_knockoff.mechanisms import NumpySampler, analytic_ratio
+    from dp_knockoff.method_three import CHECK, DEFAULT, canonical, estimate
+    from dp_knockoff.private_moments import PrivateMoments, release
+    from dp_knockoff.simulation import clip_for, clipped_moments, run_three
+    e, n = Experiment(p=12, k=5, rho=.4, epsilon=1.0, delta=1e-3), 3000
+    b = draw_batch(e, n, 6, stream(0, "batch"))
+    W, rng = run_three(e, b, stream(1, "noise")), stream(1, "noise")
+    problems = []
+    for t in range(6):
+        m = clipped_moments(e, b, t, rng)
+        parts = release(m, analytic_ratio(e.budget(n)) * np.sqrt(1 - CHECK), 1.4, NumpySampler(rng), "moments")
+        found = estimate(PrivateMoments(n, m.names, budget=e.budget(n), clamped=0., clamped_sd=0., rounds=1, sampler="", **parts))
+        problems.append(canonical(found.beta, found.V, "mvr", rng))
+    assert np.allclose(W, [DEFAULT(A, c) for A, c in problems], atol=1e-4)
+    assert m.clip == clip_for(e) and m.row_norm == clip_for(e).row_bound
+
+
+def test_clipped_law_against_rows():
+    "Means of the clipped moments, from fresh rows"
+    from dp_knockoff.simulation import clip_for, clipped_law, clipped_moments
+    e, n = Experiment(p=8, k=3, rho=.5, amplitude=1.0), 200_000
+    rng = stream(3, "rows")
+    X = rng.standard_normal((n, 8)) @ np.linalg.cholesky(e.population).T
+    w = np.minimum(1, clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
+    T, root, w2 = clipped_law(8, .5)
+    assert np.allclose((X * w).T @ (X * w) / n, T @ e.population @ T.T, atol=.01)
+    assert np.allclose((X * w**2).T @ (X * w**2) / n, root @ root.T, atol=.01) and abs((w**2).mean() - w2) < .005
+    b = draw_batch(e, n, 1, rng)
+    m = clipped_moments(e, b, 0, rng)
+    assert np.allclose(m.Xty / n, m.XtX @ b.beta[0] / n, atol=.02)
+    assert abs(m.yty / n - b.beta[0] @ m.XtX @ b.beta[0] / n - w2) < .03
