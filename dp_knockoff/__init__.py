@@ -8,7 +8,10 @@ __version__ = "0.1.0"
 _rooms = {
     "Moments": "moments", "explicit_knockoffs": "knockoffs", "Statistic": "statistics",
     "knockoff_filter": "filter", "knockoff_threshold": "filter", "Selection": "filter",
-    "filter_one": "method_one", "filter_two": "method_two", "Budget": "mechanisms", "NumpySampler": "mechanisms", "SecureSampler": "mechanisms",
+    "filter_one": "method_one", "filter_two": "method_two",
+    "filter_three": "method_three", "filter_labels": "method_three", "PrivateMoments": "private_moments",
+    "Clip": "moments", "open_source": "sources", "moments_of": "sources", "DPKnockoffSelector": "selector", "plot_noise": "plots",
+    "Budget": "mechanisms", "NumpySampler": "mechanisms", "SecureSampler": "mechanisms",
     "Experiment": "simulation", "simulate": "simulation", "plot_curves": "plots",
     "InputError": "ground", "linear_model": "ground", "plot_selection": "plots",
 }

@@ -10,9 +10,12 @@ import os
 import sys
 
 # %% auto #0
-__all__ = ['COLUMNS', 'Defaults', 'add_experiment', 'experiment', 'number', 'add_figure', 'figure_command', 'open_folder',
-           'write_csv', 'write_json', 'resume', 'table', 'draw', 'progress', 'add_plan', 'plan_command', 'add_demo',
-           'demo_command', 'parser', 'main']
+__all__ = ['COLUMNS', 'OPTIONS', 'Defaults', 'add_experiment', 'experiment', 'number', 'add_figure', 'figure_command',
+           'open_folder', 'write_csv', 'write_json', 'resume', 'table', 'draw', 'progress', 'add_bounds', 'add_select',
+           'check_select', 'check_constants', 'read_ranges', 'saved', 'opened', 'select_command', 'selected',
+           'best_sampler', 'row_bar', 'selection_table', 'as_json', 'write_selection', 'quoted', 'foreseen',
+           'outlook_three', 'outlook_paper', 'add_moments', 'moments_command', 'clip_of', 'add_plan', 'plan_command',
+           'add_demo', 'demo_command', 'parser', 'main']
 
 # %% ../nbs/15_cli.ipynb #15-cli-07
 class Defaults(argparse.ArgumentDefaultsHelpFormatter):
@@ -61,7 +64,7 @@ def add_figure(commands) -> None:
                                  help="reproduce the paper's figure: power and FDR against the number of rows",
                                  formatter_class=Defaults)
     figure.add_argument("--out", default="figure", help="folder for figure.png, figure.csv and figure.json (created if need be)")
-    figure.add_argument("--methods", default="none,one,two", help="comma-separated: none, one, two")
+    figure.add_argument("--methods", default="none,one,two,three", help="comma-separated: none, one, two, three")
     figure.add_argument("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
     figure.add_argument("--trials", type=int, default=250, help="datasets at each size")
     figure.add_argument("--resume", action="store_true", help="go on where an interrupted run stopped")
@@ -107,7 +110,7 @@ def open_folder(name: str):
 
 def write_csv(path, points) -> None:
     "The points as figure.csv, written whole"
-    from dp_knockoff.plots import write_whole
+    from dp_knockoff.ground import write_whole
     rows = [",".join(COLUMNS)] + [",".join(f"{v:.6g}" if isinstance(v, float) else str(v)
                                            for v in (getattr(pt, c) for c in COLUMNS)) for pt in points]
     write_whole(path, lambda part: part.write_text("\n".join(rows) + "\n"))
@@ -116,7 +119,7 @@ def write_json(path, question) -> None:
     "What was asked for, written whole"
     import json
 
-    from dp_knockoff.plots import write_whole
+    from dp_knockoff.ground import write_whole
     write_whole(path, lambda part: part.write_text(json.dumps(question, indent=1) + "\n"))
 
 # %% ../nbs/15_cli.ipynb #15-cli-11b
@@ -144,7 +147,7 @@ def resume(out, question) -> list:
 def table(points, methods) -> str:
     "Power and FDR of each method, a line a size"
     at = {(pt.method, pt.n): pt for pt in points}
-    names = {"none": "no privacy", "one": "Method I", "two": "Method II"}
+    names = {"none": "no privacy", "one": "Method I", "two": "Method II", "three": "Method III"}
     lines = ["        n " + "".join(f"{names[m]:>22}" for m in methods),
              "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
     for n in sorted({pt.n for pt in points}):
@@ -168,12 +171,315 @@ def progress(total: int, initial: int = 0):
     from tqdm import tqdm
     return tqdm(total=total, initial=initial, unit="size", disable=None, file=sys.stderr)
 
+# %% ../nbs/15_cli.ipynb #15-cli-31
+def add_bounds(command) -> None:
+    "Public constants that describe how rows are brought into bounds"
+    add = command.add_argument
+    add("--row-bound", help="method three: rows are scaled to at most this norm, or 'private'; one and two: no row is longer")
+    add("--response-bound", help="method three: scaled responses are clamped to at most this size, or 'private'")
+    add("--response-center", type=float, default=0.0, help="method three: public centre of the response")
+    add("--ranges", help="method three: JSON file with public ranges of columns, e.g. {\"age\": [20, 70]}")
+    add("--no-intercept", action="store_true", help="the model has no intercept (methods one and two never have one)")
+
+def add_select(commands) -> None:
+    "The arguments of `dp-knockoff select`"
+    command = commands.add_parser("select", help="select variables in a file, with a privacy budget",
+                                  description="Select variables in a CSV or Parquet file, or from saved moments or a saved "
+                                              "release.")
+    add = command.add_argument
+    add("data", nargs="+", help="file(s): .csv, .csv.gz, .parquet, or .npz as written by `dp-knockoff moments` or --save-release")
+    add("--target", help="name of the response's column")
+    add("--columns", help="comma-separated names of the columns to select from (default: all but the target)")
+    add("--method", default="three", help="three (default: private for every pair of neighbours), two, one (the paper's), "
+                                          "none (not private)")
+    add("--epsilon", type=float, help="privacy budget, for replacing one row")
+    add("--delta", type=float, help="privacy budget")
+    add("--fdr", type=float, default=.2, help="false discovery rate to stay below (default .2)")
+    add_bounds(command)
+    add("--rounds", type=int, help="method three: passes with noise (default 1); more gain power")
+    add("--sigma", type=float, help="public noise level (methods one and two need it)")
+    add("--beta-norm", type=float, help="methods one and two: public bound on the norm of the coefficients")
+    add("--bounds", help="methods one and two: paper, corrected (default), tight or coupled")
+    add("--seed", type=int, help="reproducible noise, for trying things out: not for a release")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--out", action="append", default=[], help="also write it: .json, .csv, or a picture .png, .pdf, .svg (may be given "
+                                                   "again)")
+    add("--save-release", help="method three: keep the private moments (.npz), to select again at no cost")
+    add("--dry-run", action="store_true", help="read no rows, spend nothing: print the plan, the noise, and the power to expect")
+    add("--rows", help="for --dry-run: number of rows, where the file does not tell")
+    add("--signals", type=int, help="for --dry-run: columns that matter (default 10, or all if there are fewer)")
+    add("--share", type=float, default=.5, help="for --dry-run: share of the response's variance that they explain (default .5)")
+    command.set_defaults(run=select_command)
+
+# %% ../nbs/15_cli.ipynb #15-cli-32
+OPTIONS = {"epsilon": ("one", "two", "three"), "delta": ("one", "two", "three"), "row_bound": ("one", "two", "three"),
+           "response_bound": ("three",), "response_center": ("three",), "ranges": ("three",), "rounds": ("three",),
+           "sigma": ("one", "two", "three"), "beta_norm": ("one", "two"), "bounds": ("one", "two"), "save_release": ("three",)}
+
+def check_select(args) -> dict:
+    "Every option of `select` that was given, checked for its meaning; the arguments of the filter"
+    from dp_knockoff.ground import InputError, check_option, check_place
+    from dp_knockoff.mechanisms import Budget
+    from dp_knockoff.plots import check_picture
+    method = check_option("--method", args.method, ["three", "two", "one", "none"])
+    released = saved(args.data) == "private moments"
+    given = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    if not args.response_center: given.pop("response_center")
+    for name in given:
+        option = "--" + name.replace("_", "-")
+        if method not in OPTIONS[name]: raise InputError(f"{option} has no meaning for --method {method}: leave it out")
+        if released and name != "sigma": raise InputError(f"{option} cannot be changed for a release that exists: leave it out")
+    if method in ("one", "two"): given["intercept"] = False
+    if method == "three" and not (released or saved(args.data)): given["intercept"] = not args.no_intercept
+    if method != "none" and not released:
+        for name in ("epsilon", "delta"):
+            if name not in given: raise InputError(f"--{name} is missing: pass a privacy budget, e.g. --{name} "
+                                                   f"{'1' if name == 'epsilon' else '1e-6'}")
+        Budget(args.epsilon, args.delta)
+    for out in args.out: (check_place if out.lower().endswith((".json", ".csv")) else check_picture)(out)
+    if args.save_release: check_place(args.save_release)
+    return check_constants(given, method, released or saved(args.data))
+
+def check_constants(given: dict, method: str, summed) -> dict:
+    "Bounds as numbers, ranges from their file, and nothing missing"
+    from dp_knockoff.ground import InputError
+    from dp_knockoff.method_three import check_bound
+    given.pop("save_release", None)
+    for name in ("row_bound", "response_bound"):
+        option = "--" + name.replace("_", "-")
+        if given.get(name) not in (None, "private"): given[name] = number(option, given[name])
+        if method == "three" and not summed: check_bound(name, given.get(name), option)
+    if "ranges" in given: given["ranges"] = read_ranges(given["ranges"])
+    if method in ("one", "two"):
+        for name, what in (("row_bound", "no row of the design is longer"), ("sigma", "the noise level"),
+                           ("beta_norm", "a bound on |beta|")):
+            if name not in given: raise InputError(f"--{name.replace('_', '-')} is missing: method {method} needs a public "
+                                                   f"number ({what})")
+        given.pop("intercept")
+    return given
+
+# %% ../nbs/15_cli.ipynb #15-cli-33
+def read_ranges(path: str) -> dict:
+    "Public ranges of columns, from a JSON file"
+    import json
+
+    from dp_knockoff.ground import InputError
+    try: ranges = json.loads(open(path, encoding="utf-8").read())
+    except OSError as error: raise InputError(f"--ranges {path!r} cannot be read ({error.strerror}): give a JSON file") from None
+    except ValueError: ranges = None
+    if not isinstance(ranges, dict): raise InputError(f'--ranges {path!r} is not a JSON object like {{"age": [20, 70]}}: '
+                                                      f'write one range a column')
+    return ranges
+
+def saved(paths: list):
+    "What kind of saved object a single .npz file holds: 'moments' or 'private moments'; None for data"
+    import json
+    import zipfile
+
+    from dp_knockoff.ground import InputError
+    if not all(path.endswith(".npz") for path in paths): return None
+    if len(paths) > 1: raise InputError("several .npz files were given: add them first, with `dp-knockoff moments ... --out "
+                                        "total.npz`")
+    import numpy as np
+    try:
+        with np.load(paths[0], allow_pickle=False) as file: return json.loads(str(file["header"]))["kind"]
+    except FileNotFoundError: raise InputError(f"{paths[0]!r} does not exist: check its name") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+        raise InputError(f"{paths[0]!r} holds no saved moments, or it is damaged: write it again") from None
+
+def opened(args, bar):
+    "The data behind the command line: a Source, Moments, or a release"
+    from dp_knockoff.ground import InputError
+    from dp_knockoff.moments import Moments
+    from dp_knockoff.private_moments import PrivateMoments
+    from dp_knockoff.sources import open_source
+    kind = saved(args.data)
+    if kind: return (PrivateMoments if kind == "private moments" else Moments).load(args.data[0])
+    if not args.target: raise InputError("--target is missing: pass the name of the response's column")
+    columns = [name.strip() for name in args.columns.split(",")] if args.columns else None
+    return open_source(args.data if len(args.data) > 1 else args.data[0], args.target, columns=columns, progress=bar)
+
+# %% ../nbs/15_cli.ipynb #15-cli-34
+def select_command(args) -> None:
+    "Check, read, release, select, report"
+    arguments = check_select(args)
+    if args.dry_run: return print(foreseen(args, arguments))
+    sampler = None if args.method == "none" or saved(args.data) == "private moments" else best_sampler(args.seed)
+    with row_bar() as bar: selection = selected(opened(args, bar.update), args, arguments, sampler)
+    if args.save_release: selection.details["release"].save(args.save_release)
+    for out in args.out: write_selection(selection, out)
+    if args.json: print(as_json(selection))
+    else: print(selection_table(selection), "", selection.explain(), selection.guarantee, *selection.notes, sep="\n")
+
+def selected(data, args, arguments: dict, sampler):
+    "The selection, by the method asked for"
+    from dp_knockoff.filter import knockoff_filter
+    from dp_knockoff.method_one import filter_one
+    from dp_knockoff.method_three import filter_three
+    from dp_knockoff.method_two import filter_two
+    from dp_knockoff.moments import Moments
+    common = dict(fdr=args.fdr, random_state=args.seed)
+    if args.method == "three": return filter_three(data, **arguments, **common, **({"sampler": sampler} if sampler else {}))
+    moments = data if isinstance(data, Moments) else data(None)
+    if args.method == "none": return knockoff_filter(moments, **common, intercept=not args.no_intercept)
+    return (filter_one if args.method == "one" else filter_two)(moments, **arguments, **common, sampler=sampler)
+
+def best_sampler(seed):
+    "Exact noise from the operating system's entropy if OpenDP is there; NumPy's if not, or if a seed asks for repeatable noise"
+    from dp_knockoff.mechanisms import NumpySampler, SecureSampler
+    if seed is not None: return NumpySampler(seed)
+    try: return SecureSampler()
+    except Exception:
+        print("dp-knockoff: noise comes from NumPy; for a release install exact noise: pip install 'dp-knockoff[secure]'",
+              file=sys.stderr)
+        return NumpySampler()
+
+def row_bar():
+    "A progress bar over rows, on standard error"
+    from tqdm import tqdm
+    return tqdm(unit=" rows", unit_scale=True, disable=None, file=sys.stderr)
+
+# %% ../nbs/15_cli.ipynb #15-cli-35
+def selection_table(selection, most: int = 60) -> str:
+    "Feature, W, sign and whether it was selected, the largest W first"
+    import numpy as np
+    order = np.argsort(-selection.W, kind="stable")
+    width = max(7, *(len(selection.names[j]) for j in order[:most]))
+    lines = [f"{'feature':<{width}} {'W':>11}  sign  selected"]
+    lines += [f"{selection.names[j]:<{width}} {selection.W[j]:11.4g}  {'-0+'[int(selection.signs[j]) + 1]:^4}  "
+              f"{'yes' if selection.support[j] else ''}".rstrip() for j in order[:most]]
+    return "\n".join(lines + [f"... and {len(order) - most} more, with smaller W"] * (len(order) > most))
+
+def as_json(selection) -> str:
+    "The selection as JSON; no threshold is null"
+    import json
+
+    import numpy as np
+    budget = selection.details.get("budget")
+    return json.dumps({"selected": list(selection.selected), "features": list(selection.names), "W": selection.W.tolist(),
+                       "signs": selection.signs.tolist(),
+                       "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
+                       "method": selection.method, "epsilon": budget and budget.epsilon, "delta": budget and budget.delta,
+                       "fdr": selection.fdr, "noise": selection.details.get("noise", {}), "guarantee": selection.guarantee,
+                       "explanation": selection.explain(), "notes": list(selection.notes)}, indent=1)
+
+def write_selection(selection, path: str) -> None:
+    "JSON, a table or a picture, by the file's ending"
+    from matplotlib.figure import Figure
+
+    from dp_knockoff.ground import write_whole
+    from dp_knockoff.plots import plot_selection, save_figure
+    rows = zip(selection.names, selection.W, selection.signs, selection.support)
+    if path.lower().endswith(".json"): write_whole(path,
+                                                   lambda part: part.write_text(as_json(selection) + "\n", encoding="utf-8"))
+    elif path.lower().endswith(".csv"):
+        text = "feature,W,sign,selected\n" + "".join(f"{quoted(name)},{W:.17g},{sign},{int(chosen)}\n" for name, W, sign,
+                                                     chosen in rows)
+        write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+    else:
+        fig = Figure(figsize=(9, 3.8), layout="constrained")
+        plot_selection(selection, fig.subplots(), most=40)
+        save_figure(fig, path)
+
+def quoted(name: str) -> str:
+    "A name for a CSV file"
+    return '"' + name.replace('"', '""') + '"' if any(c in name for c in ',"\n') else name
+
+# %% ../nbs/15_cli.ipynb #15-cli-37
+def foreseen(args, arguments: dict) -> str:
+    "The plan, the noise against plausible signals, and the power to expect"
+    from dp_knockoff.ground import InputError
+    if saved(args.data) == "private moments":
+        return "This release exists already: selecting from it spends nothing. No row was read."
+    if args.method == "none": return "Method none is not private and spends nothing: there is no plan to make. No row was read."
+    data = opened(args, None)
+    rows = number("--rows", args.rows, whole=True) if args.rows else getattr(data, "rows", None) or getattr(data, "n", None)
+    if not rows: raise InputError("--rows is missing: this file does not tell its number of rows without being read; pass "
+                                  "e.g. --rows 1e6")
+    names = [name for name in data.names if name != "(intercept)"]
+    args.signals = args.signals or min(10, len(names))
+    if args.signals > len(names): raise InputError(f"--signals {args.signals} is more than the {len(names)} columns: pass fewer")
+    head = (f"Plan: method {args.method} on {rows:,} rows and {len(names)} columns, budget (epsilon={args.epsilon:g}, "
+            f"delta={args.delta:g}), FDR {args.fdr:g}. No row was read, nothing was spent.")
+    assumed = (f"Assumed: uncorrelated columns, {args.signals} equal signals that explain {args.share:.0%} of the response's "
+               "variance.")
+    return "\n".join([head, *(outlook_three if args.method == "three" else outlook_paper)(args, arguments, data, rows,
+        len(names)), assumed])
+
+def outlook_three(args, arguments: dict, data, rows: int, p: int) -> list:
+    "Method III: noise, signal and power"
+    from dp_knockoff.mechanisms import Budget
+    from dp_knockoff.method_three import outlook
+    from dp_knockoff.moments import Clip
+    private = [name for name in ("row_bound", "response_bound") if arguments.get(name) == "private"]
+    clip = getattr(data, "clip", None) or Clip(p**.5 / 2 if "row_bound" in private else arguments["row_bound"],
+                                               1.0 if "response_bound" in private else arguments["response_bound"],
+                                               intercept=arguments["intercept"])
+    o = outlook(rows, p, clip, Budget(args.epsilon, args.delta), args.signals, args.share, args.fdr)
+    lines = [f"Noise on X'X: {o.gram_noise:.2%} of its diagonal (ratio zeta = {o.zeta:.2g}; from about 1 on it is useless).",
+             f"Noise on X'y: {o.product_noise:.2%} of the product of a plausible signal.",
+             f"A signal would be {o.effect:.1f} standard deviations of its estimate; expected power {o.power:.2f}."]
+    if private: lines.append(f"{' and '.join(private)} would be found privately with a tenth of the budget; a typical value "
+                             f"was taken here.")
+    return lines
+
+def outlook_paper(args, arguments: dict, data, rows: int, p: int) -> list:
+    "Methods I and II: power in a simulation of the setting that the constants describe"
+    from dp_knockoff.simulation import Experiment, simulate
+    e = Experiment(p, args.signals, arguments["beta_norm"] / args.signals**.5, arguments["sigma"], 0.0, args.epsilon,
+                   args.delta, args.fdr,
+                   arguments.get("bounds", "corrected"))
+    point = simulate(e, [rows], [args.method], trials=100)[0]
+    return [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, for coefficients as large as --beta-norm allows."]
+
+# %% ../nbs/15_cli.ipynb #15-cli-39
+def add_moments(commands) -> None:
+    "The arguments of `dp-knockoff moments`"
+    command = commands.add_parser("moments", help="collect the moments of a file, or add up moments that were collected",
+                                  description="Collect the moments of files, or add up saved moments (.npz). They reveal the "
+                                              "data: keep them safe.")
+    command.add_argument("data", nargs="+", help="data file(s) with --target; or .npz files to add up")
+    command.add_argument("--target", help="name of the response's column")
+    command.add_argument("--columns", help="comma-separated names of the columns to use (default: all but the target)")
+    add_bounds(command)
+    command.add_argument("--out", required=True, help="where to write the moments (.npz)")
+    command.set_defaults(run=moments_command)
+
+def moments_command(args) -> None:
+    "Collect or add, and save"
+    from functools import reduce
+
+    from dp_knockoff.ground import InputError, check_place
+    from dp_knockoff.moments import Moments
+    check_place(args.out)
+    if not args.out.endswith(".npz"): raise InputError(f"--out {args.out!r} does not end in .npz: moments are kept as NumPy "
+                                                       f"archives")
+    if all(path.endswith(".npz") for path in args.data):
+        given = [name for name in ("target", "columns", "row_bound", "response_bound", "ranges") if getattr(args, name)]
+        if given: raise InputError(f"--{given[0].replace('_', '-')} has no meaning for moments that were collected: leave it out")
+        total = reduce(Moments.__add__, [Moments.load(path) for path in args.data])
+    else:
+        clip = clip_of(args)
+        with row_bar() as bar: total = opened(args, bar.update)(clip)
+    print(f"{total} written to {total.save(args.out)}" + ("" if total.clip else
+          "\nWithout --row-bound and --response-bound these moments serve methods one, two and none; method three needs both."))
+
+def clip_of(args):
+    "The bounds of `dp-knockoff moments`, if any"
+    from dp_knockoff.ground import InputError
+    from dp_knockoff.moments import Clip
+    given = [name for name in ("row_bound", "response_bound") if getattr(args, name)]
+    if not given and not args.ranges: return None
+    if len(given) < 2: raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
+    return Clip(number("--row-bound", args.row_bound), number("--response-bound", args.response_bound),
+                read_ranges(args.ranges) if args.ranges else None, args.response_center, not args.no_intercept)
+
 # %% ../nbs/15_cli.ipynb #15-cli-14
 def add_plan(commands) -> None:
     "The arguments of `dp-knockoff plan`"
     plan = commands.add_parser("plan", help="how many rows a study needs, by simulation, before any data is touched",
                                formatter_class=Defaults)
-    plan.add_argument("--method", default="two", help="none, one or two")
+    plan.add_argument("--method", default="two", help="none, one, two or three")
     plan.add_argument("--power", type=float, default=.8, help="share of the signals to be found")
     plan.add_argument("--trials", type=int, default=200, help="datasets at each size tried")
     add_experiment(plan, bounds="corrected", delta="1/n")
@@ -237,7 +543,7 @@ def parser() -> argparse.ArgumentParser:
                                   description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (add_figure, add_plan, add_demo): add(commands)
+    for add in (add_select, add_moments, add_figure, add_plan, add_demo): add(commands)
     return top
 
 def main(argv=None) -> int:

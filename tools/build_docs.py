@@ -99,8 +99,9 @@ def markdown(name: str, source: str) -> dict:
 
 def contents(stems: list) -> str:
     "The sidebar: the notebooks in reading order, the reference, the project's own pages"
-    rooms = ["Home <self>", *(stem for stem in stems if stem != "index")]
-    groups = {"Notebooks": rooms, "Code": ["reference/index"], "Project": [path.stem for path in PAGES]}
+    tutorials = [stem for stem in stems if stem.startswith("tutorial")]
+    rooms = [stem for stem in stems if stem != "index" and stem not in tutorials]
+    groups = {"Start": ["Home <self>", *tutorials], "Notebooks": rooms, "Code": ["reference/index"], "Project": [path.stem for path in PAGES]}
     return "\n\n".join(reference.toctree(pages, caption) for caption, pages in groups.items() if pages)
 
 

@@ -12,9 +12,9 @@ LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
 
 
 def paths() -> list:
-    "All notebooks in reading order: index first, errata last"
-    rank = {"index": 0, "errata": 2}
-    return sorted(NBS.glob("*.ipynb"), key=lambda path: (rank.get(path.stem, 1), path.name))
+    "All notebooks in reading order: index first, tutorials, rooms, errata last"
+    rank = {"index": 0, "tutorial": 1, "errata": 3}
+    return sorted(NBS.glob("*.ipynb"), key=lambda path: (rank.get(path.stem.split("_")[0], 2), path.name))
 
 
 def read(path) -> dict:
