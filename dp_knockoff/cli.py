@@ -12,8 +12,8 @@ import sys
 # %% auto #0
 __all__ = ['COLUMNS', 'OPTIONS', 'Defaults', 'add_experiment', 'experiment', 'number', 'add_figure', 'figure_command',
            'open_folder', 'write_csv', 'write_json', 'resume', 'table', 'draw', 'progress', 'add_bounds', 'add_select',
-           'check_select', 'check_constants', 'read_ranges', 'saved', 'opened', 'select_command', 'selected',
-           'best_sampler', 'row_bar', 'selection_table', 'as_json', 'write_selection', 'quoted', 'foreseen',
+           'check_select', 'check_archive', 'check_constants', 'read_ranges', 'saved', 'opened', 'select_command',
+           'selected', 'best_sampler', 'row_bar', 'selection_table', 'as_json', 'write_selection', 'quoted', 'foreseen',
            'outlook_three', 'outlook_paper', 'add_moments', 'moments_command', 'clip_of', 'add_plan', 'plan_command',
            'add_demo', 'demo_command', 'parser', 'main']
 
@@ -196,7 +196,7 @@ def add_select(commands) -> None:
     add("--delta", type=float, help="privacy budget")
     add("--fdr", type=float, default=.2, help="false discovery rate to stay below (default .2)")
     add_bounds(command)
-    add("--rounds", type=int, help="method three: passes with noise (default 1); more gain power")
+    add("--rounds", type=int, help="method three: passes with noise (default 1); more help strong signals")
     add("--sigma", type=float, help="public noise level (methods one and two need it)")
     add("--beta-norm", type=float, help="methods one and two: public bound on the norm of the coefficients")
     add("--bounds", help="methods one and two: paper, corrected (default), tight or coupled")
@@ -237,8 +237,14 @@ def check_select(args) -> dict:
                                                    f"{'1' if name == 'epsilon' else '1e-6'}")
         Budget(args.epsilon, args.delta)
     for out in args.out: (check_place if out.lower().endswith((".json", ".csv")) else check_picture)(out)
-    if args.save_release: check_place(args.save_release)
+    if args.save_release: check_archive("--save-release", args.save_release)
     return check_constants(given, method, released or saved(args.data))
+
+def check_archive(option: str, path: str) -> None:
+    "A place for a NumPy archive"
+    from dp_knockoff.ground import InputError, check_place
+    if not path.endswith(".npz"): raise InputError(f"{option} {path!r} does not end in .npz: moments are kept as NumPy archives")
+    check_place(path)
 
 def check_constants(given: dict, method: str, summed) -> dict:
     "Bounds as numbers, ranges from their file, and nothing missing"
@@ -388,6 +394,8 @@ def quoted(name: str) -> str:
 # %% ../nbs/15_cli.ipynb #15-cli-37
 def foreseen(args, arguments: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
+    import numpy as np
+
     from dp_knockoff.ground import InputError
     if saved(args.data) == "private moments":
         return "This release exists already: selecting from it spends nothing. No row was read."
@@ -402,7 +410,10 @@ def foreseen(args, arguments: dict) -> str:
     head = (f"Plan: method {args.method} on {rows:,} rows and {len(names)} columns, budget (epsilon={args.epsilon:g}, "
             f"delta={args.delta:g}), FDR {args.fdr:g}. No row was read, nothing was spent.")
     assumed = (f"Assumed: uncorrelated columns, {args.signals} equal signals that explain {args.share:.0%} of the response's "
-               "variance.")
+               "variance; columns with variance 1 in their public units, one round.")
+    if args.signals < 1 / args.fdr:
+        assumed += (f" Mind that at FDR {args.fdr:g} a selection has at least {int(np.ceil(1 / args.fdr - 1e-12))} columns or none, more "
+                    "than there are signals: raise --fdr.")
     return "\n".join([head, *(outlook_three if args.method == "three" else outlook_paper)(args, arguments, data, rows,
         len(names)), assumed])
 
@@ -449,11 +460,9 @@ def moments_command(args) -> None:
     "Collect or add, and save"
     from functools import reduce
 
-    from dp_knockoff.ground import InputError, check_place
+    from dp_knockoff.ground import InputError
     from dp_knockoff.moments import Moments
-    check_place(args.out)
-    if not args.out.endswith(".npz"): raise InputError(f"--out {args.out!r} does not end in .npz: moments are kept as NumPy "
-                                                       f"archives")
+    check_archive("--out", args.out)
     if all(path.endswith(".npz") for path in args.data):
         given = [name for name in ("target", "columns", "row_bound", "response_bound", "ranges") if getattr(args, name)]
         if given: raise InputError(f"--{given[0].replace('_', '-')} has no meaning for moments that were collected: leave it out")
@@ -470,6 +479,8 @@ def clip_of(args):
     from dp_knockoff.moments import Clip
     given = [name for name in ("row_bound", "response_bound") if getattr(args, name)]
     if not given and not args.ranges: return None
+    if "private" in (args.row_bound, args.response_bound):
+        raise InputError("'private' bounds take passes and budget of their own: find them with `select`, or pass public numbers here")
     if len(given) < 2: raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
     return Clip(number("--row-bound", args.row_bound), number("--response-bound", args.response_bound),
                 read_ranges(args.ranges) if args.ranges else None, args.response_center, not args.no_intercept)
@@ -491,7 +502,8 @@ def plan_command(args) -> None:
     e = experiment(args)
     for warning in plan_warnings(e): print(f"Warning: {warning}", file=sys.stderr)
     found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
-    print(f"Method {args.method}, bounds {e.bounds}: power {args.power:g} needs about n = {found.n:,} rows (Monte "
+    how = "" if args.method in ("none", "three") else f", bounds {e.bounds}"
+    print(f"Method {args.method}{how}: power {args.power:g} needs about n = {found.n:,} rows (Monte "
           f"Carlo range {found.low:,} to {found.high:,}).")
     print(f"There: power {found.point.power:.2f} +- {2 * found.point.power_se:.2f}, FDR {found.point.fdr:.2f} +- "
           f"{2 * found.point.fdr_se:.2f} (bound {e.fdr:g}), {found.point.trials} simulated datasets.")

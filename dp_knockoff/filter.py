@@ -146,6 +146,7 @@ def knockoff_filter(
 def as_moments(data, y=None) -> Moments:
     "Moments as they are, or of the data"
     if not isinstance(data, Moments):
+        if y is None and callable(data): return data(None)   # a source: one pass
         if y is None: raise InputError("y is missing: pass the response (or its column's name), or Moments as the first argument")
         return Moments.from_data(data, y)
     if y is not None: raise InputError("y was given along with Moments, which hold their own response: leave it out")

@@ -153,6 +153,9 @@ def private_moments(
     source, unknown = as_source(data, y), [name for name, value in bounds.items() if value == "private"]
     clip = Clip(**{name: 1.0 if name in unknown else value for name, value in bounds.items()}, ranges=ranges,
                 response_center=response_center, intercept=intercept)
+    if (rounds > 1 or unknown) and getattr(source, "once", False):
+        raise InputError(f"rounds={rounds}{' and private bounds' if unknown else ''} need several passes, and this source can be read only "
+                         "once: pass a file, or a function that returns a fresh iterator")
     with one_blas_thread():
         if unknown:
             clip, mu = private_clip(source, clip, mu * np.sqrt(SEARCH), sampler, which=unknown), mu * np.sqrt(1 - SEARCH)
@@ -332,7 +335,8 @@ def outlook(
     for _ in range(trials if zeta < 1 else 0):
         A, c = canonical(beta + np.sqrt(v) * rng.standard_normal(p), v * np.eye(p), "mvr", rng)
         found.append(error_rates((W := DEFAULT(A, c)) >= knockoff_threshold(W, fdr), beta)[1])
-    return Outlook(gram_sd / lam, product_sd / (lam * size), zeta, size / np.sqrt(v), float(np.mean(found or [0.0])))
+    numbers = gram_sd / lam, product_sd / (lam * size), zeta, size / np.sqrt(v), np.mean(found or [0.0])
+    return Outlook(*map(float, numbers))
 
 # %% ../nbs/09_method_three.ipynb #09-method-three-47
 def label_estimate(X, y, clip: Clip, sigma: float, mu: float, sampler) -> tuple:

@@ -142,7 +142,9 @@ class Rows:
         names=None, # column names, for an array
     ):
         import narwhals.stable.v1 as nw
-        if hasattr(X, "collect"): raise InputError("X is a lazy table: pass X.collect()")
+        if isinstance(X, (str, os.PathLike)) or hasattr(X, "dask") or hasattr(X, "collect"):
+            what = "a path" if isinstance(X, (str, os.PathLike)) else "not in memory (pass X.collect() or X.compute() if it fits)"
+            raise InputError(f"X is {what}: open it with dp_knockoff.open_source(X, target) and pass what that returns")
         labels = getattr(X, "column_names", getattr(X, "columns", None))
         if isinstance(labels, (list, tuple)) or hasattr(labels, "tolist"): check_unique(labels)
         check_aligned(X, y)
@@ -344,6 +346,8 @@ class Clip:
             raise InputError(f"response_center={shown(center)} is not a finite number, or there is no intercept to take it up: "
                              "leave it 0")
         object.__setattr__(self, "start", tuple(float(b) for b in self.start))
+        if not isinstance(self.ranges, (dict, type(None))):
+            raise InputError(f"ranges={shown(self.ranges)} is not a dict: pass {{column name: (low, high)}}")
         object.__setattr__(self, "ranges", {name: check_range(name, r, self.intercept) for name,
                                             r in (self.ranges or {}).items()})
 

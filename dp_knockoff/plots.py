@@ -104,7 +104,7 @@ def plot_noise(
     order = np.argsort(-signal / noise, kind="stable")[:most]
     at, chosen = np.arange(len(order)), selection.support[order]
     for width, shade in ((2, ".88"), (1, ".72")):
-        ax.fill_between(at, 0, width * noise[order], step="mid", color=shade, lw=0, label=f"noise, {width} sd")
+        ax.bar(at, width * noise[order], width=1.0, color=shade, label=f"noise, {width} sd")
     for filled in (True, False):
         here = chosen == filled
         if here.any():

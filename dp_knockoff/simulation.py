@@ -225,7 +225,7 @@ def run_three(e: Experiment, b: Batch, rng) -> np.ndarray:
         problems.append(canonical(found.beta, found.V, "mvr", rng))
     return lcd(lasso_batch(*map(np.array, zip(*problems)), DEFAULT.penalty))
 
-def lasso_batch(A, b, penalty: float, tol: float = 1e-7, most: int = 3000) -> np.ndarray:
+def lasso_batch(A, b, penalty: float, tol: float = 1e-5, most: int = 1000) -> np.ndarray:
     "Lasso estimates (5) of many problems at once, (T, 2p), by accelerated proximal gradient steps"
     step = 1 / np.linalg.norm(A, 1, axis=(1, 2))[:, None]
     x = z = np.zeros_like(b)
