@@ -180,7 +180,7 @@ def filter_three(
     *,
     fdr: float = 0.2,          # q
     sigma=None,                # the regression noise's standard deviation if it is public; default: from the release, at no cost
-    s="mvr",                   # "lam_min" (the paper's), "equi", "sdp" or "mvr"
+    s="mvr",                   # "lam_min" (the paper's), "equi", "sdp" or "mvr"; with a release that exists also p numbers
     statistic=DEFAULT,         # a Statistic, or a function f(A, b) -> p numbers, on the canonical scale
     offset: int = 1,           # 1: knockoff+; 0: modified rate only
     random_state=None,         # None, an int or a Generator: knockoffs, and noise unless a sampler is given
@@ -189,7 +189,7 @@ def filter_three(
     "Method III: a knockoff filter on private moments"
     fdr = check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
     check_option("offset", offset, [0, 1])
-    check_option("s", s, list(S_CHOICES))   # numbers could turn out not to fit when the budget is spent
+    if not isinstance(data, PrivateMoments): check_option("s", s, list(S_CHOICES))   # numbers may not fit, after the budget is spent
     if sigma is not None: check_positive("sigma", sigma, "pass the public noise level, or leave it out to have it estimated")
     check_statistic(statistic, width(data, y))
     if isinstance(data, PrivateMoments):

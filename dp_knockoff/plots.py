@@ -78,7 +78,7 @@ def plot_curves(
     axes[1].axhline(fdr, color="black", lw=.8, ls=(0, (1, 3)))
     axes[1].annotate(f"q = {fdr:g}", (0, fdr), xycoords=("axes fraction", "data"), xytext=(4, 3),
                      textcoords="offset points", fontsize="small")
-    axes[0].legend(frameon=False, fontsize="small", loc="center left")
+    axes[1].legend(frameon=False, fontsize="small", loc="upper right", ncols=2)   # above q there should be room
     return axes
 
 # %% ../nbs/14_plots.ipynb #14-plots-21

@@ -250,9 +250,12 @@ def test_mutants_are_caught(name, monkeypatch):
 def test_an_attacker_who_sees_signs_only(name, monkeypatch):
     def positive(response, trials):
         rows, responses = np.array([[1e3], [2.], [2.]]), np.array([response, -3., -3.])
-        options = dict(epsilon=1., delta=.1, row_bound=2., response_bound=3., balance=.5, intercept=False, sigma=1e-3, s=[1.99],
-                       statistic=Statistic("ridge", "lcd", .1))
-        return sum(int(filter_three(rows, responses, **options, random_state=np.random.default_rng([int(response > 0), k])).signs[0] > 0) for k in range(trials))
+        options = dict(epsilon=1., delta=.1, row_bound=2., response_bound=3., balance=.5, intercept=False)
+        def run(k):
+            rng = np.random.default_rng([int(response > 0), k])
+            release = method_three.private_moments(rows, responses, **options, random_state=rng)
+            return filter_three(release, sigma=1e-3, s=[1.99], statistic=Statistic("ridge", "lcd", .1), random_state=rng)
+        return sum(int(run(k).signs[0] > 0) for k in range(trials))
     lower = lambda trials: epsilon_lower_bound(positive(1e6, trials), positive(-1e6, trials), trials, .1)  # noqa: E731
     if name == "rows not scaled": assert lower(300) <= 1
     monkeypatch.setattr(*MUTANTS[name])

@@ -230,7 +230,7 @@ def test_method_three_on_a_batch_is_the_filter_trial_by_trial():
         parts = release(m, analytic_ratio(e.budget(n)) * np.sqrt(1 - CHECK), 1.4, NumpySampler(rng), "moments")
         found = estimate(PrivateMoments(n, m.names, budget=e.budget(n), clamped=0., clamped_sd=0., rounds=1, sampler="", **parts))
         problems.append(canonical(found.beta, found.V, "mvr", rng))
-    assert np.allclose(W, [DEFAULT(A, c) for A, c in problems], atol=1e-4)
+    assert np.allclose(W, [DEFAULT(A, c) for A, c in problems], atol=5e-3)
     assert m.clip == clip_for(e) and m.row_norm == clip_for(e).row_bound
 
 
