@@ -319,8 +319,8 @@ def need(module: str) -> None:
     except ImportError: found = None
     if found is None:
         raise InputError(f"{module} is not installed, and this is read with it: pip install 'dp-knockoff[{EXTRAS[module]}]'")
-    if module == "polars" and not hasattr(found.LazyFrame, "collect_batches"):
-        raise InputError(f"polars {found.__version__} cannot read in batches: pip install 'polars>=1.34'")
+    if module == "polars" and tuple(map(int, found.__version__.split(".")[:2])) < (1, 37):
+        raise InputError(f"polars {found.__version__} may stop amid a file without a word: pip install 'polars>=1.37'")
 
 # %% ../nbs/12_sources.ipynb #12-sources-22
 def reason(error) -> str:

@@ -76,7 +76,7 @@ def doors(folder):
         "query": (TABLE.lazy(), "y"), "scan": (pl.scan_parquet(folder / "rows.parquet"), "y"),
         "function": (lambda: iter(chunks), None), "pairs": (chunks, None), "iterator": (iter(chunks), None),
         "tables": ([TABLE[i:i + 5000] for i in range(0, N, 5000)], "y"),
-        "pandas chunks": (lambda: pd.read_csv(folder / "rows.csv", chunksize=4321), "y")}
+        "pandas chunks": (lambda: (TABLE[i:i + 4321].to_pandas() for i in range(0, N, 4321)), "y")}
 
 
 DOORS = ["array", "fortran", "map", "npy", "npy fortran", "pandas", "polars", "arrow", "pandas, array", "parquet", "one group", "glob", "list", "csv", "gz",
@@ -519,6 +519,14 @@ def test_what_to_install(folder, module, name, extra):
             f"print(refusal(open_source, {str(folder / name)!r}, 'y'))")
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert f"pip install 'dp-knockoff[{extra}]'" in out
+
+
+def test_old_polars_is_refused(folder, monkeypatch):
+    "Before 1.37 an error while reading in batches ended the file early, and nobody heard of it"
+    monkeypatch.setattr(pl, "__version__", "1.36.1")
+    assert "polars>=1.37" in refusal(open_source, folder / "rows.csv", "y") and "polars>=1.37" in refusal(open_source, TABLE.lazy(), "y")
+    monkeypatch.setattr(pl, "__version__", "2.0.0rc1")
+    open_source(folder / "rows.csv", "y")
 
 
 def test_importing_is_light():
