@@ -271,8 +271,9 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
     def _rows(self, plan: Plan, X, y, reset: bool, least: int) -> tuple:
         "Checked arrays and column names"
         check_table(X, y, plan.clip)
+        own = getattr(X, "columns", None)   # scikit-learn before 1.8 does not ask polars for names
         X, y = validate_data(self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least)
-        return X, y, getattr(self, "feature_names_in_", None)
+        return X, y, getattr(self, "feature_names_in_", own if isinstance(own, list) else None)
 
     def fit(self,
         X, # array or table, (n, p)
