@@ -181,6 +181,7 @@ def add_bounds(command) -> None:
     add("--ranges", help="method three: JSON file with public ranges of columns, e.g. {\"age\": [20, 70]}")
     add("--no-intercept", action="store_true", help="the model has no intercept (methods one and two never have one)")
 
+# %% ../nbs/15_cli.ipynb #15-cli-90
 def add_select(commands) -> None:
     "The arguments of `dp-knockoff select`"
     command = commands.add_parser("select", help="select variables in a file, with a privacy budget",
@@ -240,6 +241,7 @@ def check_select(args) -> dict:
     if args.save_release: check_archive("--save-release", args.save_release)
     return check_constants(given, method, released or saved(args.data))
 
+# %% ../nbs/15_cli.ipynb #15-cli-91
 def check_archive(option: str, path: str) -> None:
     "A place for a NumPy archive"
     from dp_knockoff.ground import InputError, check_place
@@ -330,6 +332,7 @@ def selected(data, args, arguments: dict, sampler):
     if args.method == "none": return knockoff_filter(moments, **common, intercept=not args.no_intercept)
     return (filter_one if args.method == "one" else filter_two)(moments, **arguments, **common, sampler=sampler)
 
+# %% ../nbs/15_cli.ipynb #15-cli-94
 def best_sampler(seed):
     "Exact noise from the operating system's entropy if OpenDP is there; NumPy's if not, or if a seed asks for repeatable noise"
     from dp_knockoff.mechanisms import NumpySampler, SecureSampler
@@ -356,6 +359,7 @@ def selection_table(selection, most: int = 60) -> str:
               f"{'yes' if selection.support[j] else ''}".rstrip() for j in order[:most]]
     return "\n".join(lines + [f"... and {len(order) - most} more, with smaller W"] * (len(order) > most))
 
+# %% ../nbs/15_cli.ipynb #15-cli-93
 def as_json(selection) -> str:
     "The selection as JSON; no threshold is null"
     import json
@@ -417,6 +421,7 @@ def foreseen(args, arguments: dict) -> str:
     return "\n".join([head, *(outlook_three if args.method == "three" else outlook_paper)(args, arguments, data, rows,
         len(names)), assumed])
 
+# %% ../nbs/15_cli.ipynb #15-cli-92
 def outlook_three(args, arguments: dict, data, rows: int, p: int) -> list:
     "Method III: noise, signal and power"
     from dp_knockoff.mechanisms import Budget

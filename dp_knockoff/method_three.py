@@ -124,6 +124,7 @@ def check_bound(name: str, value, label: str = ""):
     if isinstance(value, str) and value == "private": return value
     return check_positive(label, value, f"pass a public number that says {HOW[name]}, or 'private'")
 
+# %% ../nbs/09_method_three.ipynb #09-method-three-90
 def private_moments(
     data,                      # array or table with `y`; or f(clip) -> Moments, one pass each; or Moments of clipped rows
     y=None,                    # the response, or its column's name
@@ -207,6 +208,7 @@ def filter_three(
                      dict(budget=r.budget, noise={"Gram matrix": r.gram_sd, "products": r.product_sd}, release=r, estimate=e,
                           statistic=statistic, s=s, sampler=r.sampler))
 
+# %% ../nbs/09_method_three.ipynb #09-method-three-91
 def width(data, y=None) -> int:
     "Number of columns to test, if it can be told without reading; else 3"
     if isinstance(data, PrivateMoments): return len(data.tested)
@@ -354,6 +356,7 @@ def label_estimate(X, y, clip: Clip, sigma: float, mu: float, sampler) -> tuple:
     V = np.linalg.solve(S, np.linalg.solve(S, sigma**2 * N + kappa**2 * np.eye(len(S))).T)
     return rows.names, np.linalg.solve(S, b), (V + V.T) / 2, kappa
 
+# %% ../nbs/09_method_three.ipynb #09-method-three-92
 def filter_labels(
     X,                        # the public design: array or table
     y,                        # the secret responses, or their column's name
