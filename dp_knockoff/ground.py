@@ -117,6 +117,7 @@ def write_whole(
     finally: part.unlink(missing_ok=True)
     return path
 
+# %% ../nbs/00_ground.ipynb #00-ground-43
 def save_arrays(
     path,         # where to
     kind: str,    # what it is
