@@ -93,7 +93,7 @@ def next_clip(r: PrivateMoments, e: Estimate) -> Clip:
     shrink = e.size2 / (e.size2 + np.trace(e.V))
     error, now = max(np.trace(e.V @ r.gram), 0) / r.n, max(r.square,
                                                            0) / r.n   # variances: of this round's error, of the residuals now
-    bound = np.clip(2 * np.sqrt(e.sigma**2 + shrink * error + (1 - shrink)**2 * now), .01 * r.clip.response_bound,
+    bound = np.clip(3 * np.sqrt(e.sigma**2 + shrink * error + (1 - shrink)**2 * now), .01 * r.clip.response_bound,
                     r.clip.response_bound)
     return replace(r.clip, start=tuple(r.start + shrink * e.theta), response_bound=float(bound))
 
