@@ -1,12 +1,25 @@
-"What the installed package imports, and what it never does."
+"What the installed package imports, what it never does, and that its files agree on its version."
+import re
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
+
+import pytest
 
 import dp_knockoff
 
-MODULES = sorted(path.stem for path in Path(dp_knockoff.__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+PACKAGE = Path(dp_knockoff.__file__).parent
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_"))
 COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
+SELECT = """
+from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.models import linear_model
+from dp_knockoff.statistics import Statistic
+X, y, _ = linear_model(200, 10, 5, random_state=0)
+result = knockoff_filter(X, y, statistic=Statistic({!r}), random_state=0)
+"""
 
 
 def fresh(code):
@@ -14,46 +27,74 @@ def fresh(code):
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
+def command(*arguments, **options):
+    "Run the command line"
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, **options)
+
+
+def settings():
+    "What settings.ini says"
+    parser = ConfigParser(delimiters=["="], interpolation=None)
+    parser.read(ROOT / "settings.ini", encoding="utf-8")
+    return parser["DEFAULT"]
+
+
 def test_importing_the_package_is_free():
     loaded = fresh("import sys, dp_knockoff; print(*sys.modules)").split()
-    assert "dp_knockoff" in loaded and not {"numpy", "scipy", "sklearn", "matplotlib", "pandas"} & set(loaded)
+    assert "dp_knockoff" in loaded
+    assert not {"numpy", "scipy", "sklearn", "matplotlib", "pandas"} & set(loaded)
 
 
 def test_help_is_light():
-    loaded = fresh("import sys\nfrom dp_knockoff.cli import main\ntry: main(['--help'])\nexcept SystemExit: print(*sys.modules)").split()
+    loaded = fresh("import sys\nfrom dp_knockoff.cli import main\n"
+                   "try: main(['--help'])\nexcept SystemExit: print(*sys.modules)").split()
     assert not {"numpy", "scipy", "sklearn", "matplotlib"} & set(loaded)
 
 
 def test_a_selection_does_not_import_what_it_does_not_need():
-    loaded = fresh("import sys, numpy as np\nfrom dp_knockoff import knockoff_filter, linear_model\nX, y, _ = linear_model(99, 9, 3)\n"
-                   "knockoff_filter(X, y); print(*sys.modules)").split()
+    loaded = fresh(SELECT.format("ols") + "import sys; print(*sys.modules)").split()
     assert not {"sklearn", "matplotlib", "pandas", "polars", "scipy.stats"} & set(loaded)
 
 
 def test_no_module_imports_the_notebook_tools():
     block = "import sys\nfor name in ('nbdev', 'fastcore', 'execnb', 'IPython'): sys.modules[name] = None\n"
     imports = "\n".join(f"import dp_knockoff.{module}" for module in MODULES)
-    run = ("from dp_knockoff import *\nX, y, _ = linear_model(200, 10, 5, random_state=0)\n"
-           "print(knockoff_filter(X, y, statistic=Statistic('path'), random_state=0))")
-    assert "Guarantee" in fresh(f"{block}{imports}\n{run}")
+    assert "Guarantee" in fresh(f"{block}{imports}\n{SELECT.format('path')}print(result)")
 
 
-def test_front_doors_exist():
-    for name in dp_knockoff.__all__:
-        assert callable(getattr(dp_knockoff, name)), name
-    assert set(dp_knockoff.__all__) <= set(dir(dp_knockoff))
+def test_the_names_of_the_package():
+    names = dp_knockoff.__all__
+    assert len(names) == len(set(names)) and set(names) <= set(dir(dp_knockoff))
+    assert fresh(f"from dp_knockoff import *; print({names[-1]!r} in globals())").strip() == "True"
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    try: dp_knockoff.no_such_thing
-    except AttributeError as error: assert "no_such_thing" in str(error)
-    else: raise AssertionError("no error")
+    with pytest.raises(AttributeError, match="no_such_thing"): dp_knockoff.no_such_thing
+
+
+def test_every_file_says_the_same_version():
+    wanted = settings()["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert dp_knockoff.__version__ == wanted
+    assert re.search(r"(?m)^version: (.+)$", citation)[1] == wanted
+    assert re.search(r"(?m)^## \[?v?(\d[\w.]*)", changes)[1] == wanted
+
+
+def test_no_address_is_invented():
+    assert not settings()["git_url"] and not settings()["doc_host"]
+    for path in ("settings.ini", "setup.py", "pyproject.toml", "CITATION.cff", "dp_knockoff/_modidx.py"):
+        assert "://" not in (ROOT / path).read_text(encoding="utf-8"), path
+
+
+def test_types_are_announced(): assert (PACKAGE / "py.typed").exists()
 
 
 def test_command_line(tmp_path):
     out = tmp_path / "picture.png"
-    done = subprocess.run([COMMAND, "demo", "--n", "300", "--p", "20", "--k", "8", "--amplitude", "1", "--out", str(out)], capture_output=True, text=True)
-    assert done.returncode == 0 and "Guarantee" in done.stdout and "Not private" in done.stdout and out.stat().st_size > 10_000
-    bad = subprocess.run([COMMAND, "demo", "--fdr", "7"], capture_output=True, text=True, cwd=tmp_path)
-    assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: fdr=7.0") and bad.stderr.count("\n") == 1
-    assert [f.name for f in tmp_path.iterdir()] == ["picture.png"]
+    done = command("demo", "--n", 300, "--p", 20, "--k", 8, "--amplitude", 1, "--out", out)
+    assert done.returncode == 0 and "Guarantee" in done.stdout and "Not private" in done.stdout
+    assert out.stat().st_size > 10_000
+    bad = command("demo", "--fdr", 7, cwd=tmp_path)
+    assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: fdr=7.0")
+    assert bad.stderr.count("\n") == 1 and [f.name for f in tmp_path.iterdir()] == ["picture.png"]

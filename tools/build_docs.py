@@ -26,17 +26,18 @@ LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:
 def main():
     "Write the pages, build the site, look for anything it would load from elsewhere"
     books = {path.stem: nbs.read(path) for path in nbs.paths()}
-    rooms = [reference.room(stem, book) for stem, book in books.items() if nbs.module_of(book)]
+    modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
     for folder in (SOURCE, BUILD): shutil.rmtree(folder, ignore_errors=True)
-    for stem, book in books.items(): write(f"{stem}.ipynb", json.dumps(page(stem, book, rooms, list(books)), indent=1))
-    if "index" not in books: write("index.md", landing(rooms, list(books)))
-    for room in rooms: write(f"reference/{room.module}.md", reference.page(room))
+    for stem, book in books.items():
+        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, list(books)), indent=1))
+    if "index" not in books: write("index.md", landing(modules, list(books)))
+    for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
-    write("reference/index.md", reference.overview(rooms))
+    write("reference/index.md", reference.overview(modules, reference.package_names()))
     copy_mathjax()
-    command = ["-m", "sphinx", "-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees", SOURCE, BUILD / "html"]
-    failed = subprocess.run([sys.executable, *map(str, command)]).returncode
-    sys.exit(failed or offline())
+    options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
+    command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
+    sys.exit(subprocess.run([str(word) for word in command]).returncode or offline())
 
 
 def write(name: str, text: str):
@@ -46,15 +47,16 @@ def write(name: str, text: str):
     path.write_text(text, encoding="utf-8")
 
 
-def page(stem: str, book: dict, rooms: list, stems: list) -> dict:
+def page(stem: str, book: dict, modules: list, stems: list) -> dict:
     "A notebook as the reader of the site sees it"
-    links, cells = lookup(rooms, stem), []
+    links, cells = lookup(modules, stem), []
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
             cells.append(cell | {"source": prose(stem, index, cell["source"], links)})
         elif cell["cell_type"] == "code" and nbs.is_shown(cell):
-            target = markdown(f"{cell['id']}-target", f"({reference.cell_anchor(cell)})=")
-            cells += [target] * nbs.has(cell, "export", "exports") + [cell | {"source": nbs.code(cell["source"])}]
+            target = markdown(f"{cell['id']}-target", f"({reference.cell_anchor(stem, cell)})=")
+            exported = nbs.has(cell, "export", "exports")
+            cells += [target] * exported + [cell | {"source": nbs.code(cell["source"])}]
     if stem == "index": cells.append(markdown("contents", contents(stems)))
     return book | {"cells": cells}
 
@@ -62,8 +64,10 @@ def page(stem: str, book: dict, rooms: list, stems: list) -> dict:
 def prose(stem: str, index: int, source: str, links: dict) -> str:
     "A markdown cell with a target before each heading, a styled subtitle, and links that work on the site"
     for k, heading in reversed(list(enumerate(reference.headings(source)))):
-        source = source[:heading.start()] + f"({reference.section_anchor(stem, index, k)})=\n" + source[heading.start():]
-    if index == 0: source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
+        target, start = f"({reference.section_anchor(stem, index, k)})=\n", heading.start()
+        source = source[:start] + target + source[start:]
+    if index == 0:
+        source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
     return nbs.relink(linked(source, links), moved)
 
 
@@ -82,13 +86,13 @@ def moved(path: Path) -> str:
     return "path:" + Path(os.path.relpath(path, SOURCE)).as_posix()
 
 
-def lookup(rooms: list, stem: str) -> dict:
+def lookup(modules: list, stem: str) -> dict:
     "Name in prose -> object; where two modules share a name, the notebook's own wins, then the first"
     links = {}
-    for room in sorted(rooms, key=lambda room: room.page != stem):
-        short = {name: path for entry in room.entries for name, path in reference.names_of(entry).items()}
+    for module in sorted(modules, key=lambda module: module.page != stem):
+        short = {name: path for entry in module.entries for name, path in reference.names_of(entry).items()}
         full = {path: path for path in short.values()}
-        links = full | short | {f"{reference.PACKAGE}.{room.module}": f"{reference.PACKAGE}.{room.module}"} | links
+        links = full | short | {module.path: module.path} | links
     return links
 
 
@@ -98,24 +102,26 @@ def markdown(name: str, source: str) -> dict:
 
 
 def contents(stems: list) -> str:
-    "The sidebar: the notebooks in reading order, the reference, the project's own pages"
-    tutorials = [stem for stem in stems if stem.startswith("tutorial")]
-    rooms = [stem for stem in stems if stem != "index" and stem not in tutorials]
-    groups = {"Start": ["Home <self>", *tutorials], "Notebooks": rooms, "Code": ["reference/index"], "Project": [path.stem for path in PAGES]}
+    "The sidebar: the notebooks in reading order under the names of their parts, the reference, the project"
+    groups = {"Start": ["Home <self>"]}
+    for stem in stems:
+        if stem != "index": groups.setdefault(nbs.PARTS.get(nbs.part_of(stem), "Further"), []).append(stem)
+    groups |= {"Code": ["reference/index"], "Project": [path.stem for path in PAGES]}
     return "\n\n".join(reference.toctree(pages, caption) for caption, pages in groups.items() if pages)
 
 
-def landing(rooms: list, stems: list) -> str:
+def landing(modules: list, stems: list) -> str:
     "A landing page for a package that has no index notebook"
-    lines = [f"{k}. [{room.title}]({room.page}.ipynb): {room.subtitle}" for k, room in enumerate(rooms, 1)]
+    lines = [f"{k}. [{m.title}]({m.page}.ipynb): {m.subtitle}" for k, m in enumerate(modules, 1)]
     return "\n".join([f"# {reference.PACKAGE}\n", *lines, "", contents(stems)]) + "\n"
 
 
 def copy_mathjax():
-    "The part of MathJax that the pages need: the program, its fonts, and the TeX extensions it may load on demand"
+    "The part of MathJax that the pages need: the program, its fonts, the TeX extensions it loads on demand"
     bundle = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
     target = SOURCE / "_static" / "mathjax"
-    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"): shutil.copytree(bundle / folder, target / folder)
+    for folder in ("output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        shutil.copytree(bundle / folder, target / folder)
     shutil.copy(bundle / "tex-chtml.js", target)
 
 

@@ -1,20 +1,48 @@
-"""What all tools need to know about a notebook: its cells, its directives, its links."""
+"""What all tools need to know about the notebooks: their order, cells, directives and links."""
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
+TUTORIALS = 8
+PARTS = {  # first digit of a notebook's number -> what these notebooks are about
+    0: "Ground", 1: "Data", 2: "Knockoffs", 3: "Privacy", 4: "The paper", 5: "Beyond the paper",
+    6: "Measuring", 7: "Using", TUTORIALS: "Tutorials",
+}
 
 DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
 CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
 
 
-def paths() -> list:
-    "All notebooks in reading order: index first, tutorials, rooms, errata last"
-    rank = {"index": 0, "tutorial": 1, "errata": 3}
-    return sorted(NBS.glob("*.ipynb"), key=lambda path: (rank.get(path.stem.split("_")[0], 2), path.name))
+def paths(folder: Path = NBS) -> list:
+    "All notebooks in reading order: the index, the tutorials, then by number"
+    return sorted(folder.glob("*.ipynb"), key=lambda path: reading_order(path.stem))
+
+
+def reading_order(stem: str) -> tuple:
+    "What notebooks are sorted by"
+    part = part_of(stem)
+    return (0 if stem == "index" else 1 if part == TUTORIALS else 2 if part is not None else 3), stem
+
+
+def part_of(stem: str):
+    "The first digit of a notebook's number, or None where it has none"
+    return int(stem[0]) if re.match(r"\d\d_", stem) else None
+
+
+def copied(target: Path) -> Path:
+    "The files of the repository that git does not ignore, as they are now, in another folder"
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
 
 
 def read(path) -> dict:
@@ -52,7 +80,8 @@ def code(source: str) -> str:
 
 def module_of(notebook: dict):
     "The name after `default_exp`, or None for a notebook that exports nothing"
-    words = [w for cell in notebook["cells"] if cell["cell_type"] == "code" for w in directives(cell["source"])]
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    words = [words for cell in cells for words in directives(cell["source"])]
     return next((w[1] for w in words if w[0] == "default_exp"), None)
 
 
@@ -75,7 +104,7 @@ def relink(markdown: str, move) -> str:
 
 
 def meant(target: str) -> Path:
-    "The file a link means: one beside the notebook, or else, as in README.md, one at the root of the repository"
+    "The file a link means: one beside the notebook, or else, as in README.md, one at the repository's root"
     beside, below_root = (NBS / target).resolve(), (ROOT / target).resolve()
     if beside.exists(): return beside
     return beside if beside.suffix == ".ipynb" and not below_root.exists() else below_root

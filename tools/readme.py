@@ -15,8 +15,8 @@ def main():
     "The command line"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebook", nargs="?", type=Path, default=nbs.NBS / "index.ipynb")
-    parser.add_argument("--output", type=Path, default=nbs.ROOT / "README.md", help="file to write (default: README.md)")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if the file is not up to date")
+    parser.add_argument("--output", type=Path, default=nbs.ROOT / "README.md", help="default: README.md")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if out of date")
     args = parser.parse_args()
     if args.check: sys.exit(differences(args.notebook, args.output))
     for path, content in generated(args.notebook, args.output).items():
@@ -26,10 +26,16 @@ def main():
 
 def differences(notebook=nbs.NBS / "index.ipynb", output=nbs.ROOT / "README.md"):
     "A sentence about what is out of date, or None"
-    if not notebook.exists(): return f"{notebook.name} is missing, so README.md cannot be checked: write nbs/index.ipynb."
+    if not notebook.exists(): return f"{notebook.name} is missing, so README.md cannot be checked: write it."
     stale = [path.name for path, content in generated(notebook, output).items()
-             if not path.exists() or path.read_bytes().replace(b"\r\n", b"\n") != content.replace(b"\r\n", b"\n")]
-    return f"Not what {notebook.name} gives: {', '.join(stale)}. Run `python tools/readme.py` and commit." if stale else None
+             if not path.exists() or unix(path.read_bytes()) != unix(content)]
+    if not stale: return None
+    return f"Not what {notebook.name} gives: {', '.join(stale)}. Run `python tools/readme.py` and commit."
+
+
+def unix(content: bytes) -> bytes:
+    "The same on every system: lines end with a newline"
+    return content.replace(b"\r\n", b"\n")
 
 
 def generated(notebook: Path, output: Path) -> dict:
@@ -50,14 +56,14 @@ def from_root(path: Path) -> str:
 
 
 def shown(outputs: list, images: list) -> list:
-    "The outputs of a cell: text that belongs together as one block, pictures as links (and added to `images`)"
+    "The outputs of a cell: text that belongs together as one block, pictures as links, added to `images`"
     parts, text = [], ""
     for output in outputs:
         data = output.get("data", {})
         if "image/png" in data:
             images.append(base64.b64decode(nbs.joined(data["image/png"])))
-            parts += [fenced(text)] * bool(text) + [f"![output of the code above]({IMAGES}/{image_name(len(images))})"]
-            text = ""
+            picture = f"![output of the code above]({IMAGES}/{image_name(len(images))})"
+            parts, text = [*parts, *[fenced(text)] * bool(text), picture], ""
         else: text += nbs.joined(output.get("text", data.get("text/plain", "")))
     return parts + [fenced(text)] * bool(text)
 

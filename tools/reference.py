@@ -1,5 +1,6 @@
-"""The API reference: what the export cells define, with the comments beside the parameters."""
+"""The API reference: the package's own names, then those of each module, with their comments."""
 import ast
+import importlib.util
 import io
 import re
 import tokenize
@@ -29,27 +30,38 @@ class Entry:
 
 
 @dataclass
-class Room:
-    "One notebook that exports a module"
-    page: str
-    module: str
+class Module:
+    "What one notebook exports"
+    page: str       # notebook's file name without its suffix
+    name: str       # last part of the module's name
     title: str
     subtitle: str
     entries: list = field(default_factory=list)
 
+    @property
+    def path(self): return f"{PACKAGE}.{self.name}"
 
-def room(page: str, notebook: dict) -> Room:
-    "Everything that a notebook exports, with the section of each definition"
-    module, (title, subtitle) = nbs.module_of(notebook), nbs.title_of(notebook, page)
-    found, section, anchor = Room(page, module, title, subtitle), title, f"{page}-top"
+
+def module(page: str, notebook: dict) -> Module:
+    "Everything public that a notebook exports, with the section of each definition"
+    name, (title, subtitle) = nbs.module_of(notebook), nbs.title_of(notebook, page)
+    found, section, anchor = Module(page, name, title, subtitle), title, f"{page}-top"
     for index, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "markdown":
             for k, heading in enumerate(headings(cell["source"])):
                 section, anchor = heading[1], section_anchor(page, index, k)
         elif nbs.has(cell, "export", "exports"):
-            found.entries += [Entry(name, node, comments(cell["source"]), module, page, section, anchor, cell_anchor(cell))
-                              for name, node in definitions(cell["source"])]
+            notes, place = comments(cell["source"]), (name, page, section, anchor, cell_anchor(page, cell))
+            found.entries += [Entry(*found_one, notes, *place) for found_one in definitions(cell["source"])]
     return found
+
+
+def package_names() -> list:
+    "The names that the package itself offers, `from dp_knockoff import ...`, read from this checkout"
+    spec = importlib.util.spec_from_file_location(PACKAGE, nbs.ROOT / PACKAGE / "__init__.py")
+    package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return list(package.__all__)
 
 
 def headings(markdown: str) -> list:
@@ -63,9 +75,9 @@ def section_anchor(page: str, cell: int, k: int) -> str:
     return f"{page}-section-{cell}-{k}"
 
 
-def cell_anchor(cell: dict) -> str:
+def cell_anchor(page: str, cell: dict) -> str:
     "Name of the target of a code cell"
-    return f"cell-{cell['id']}"
+    return f"{page}-cell-{cell['id']}"
 
 
 def definitions(source: str) -> list:
@@ -73,8 +85,9 @@ def definitions(source: str) -> list:
     found = []
     for node in ast.parse(source).body:
         if isinstance(node, (*FUNCTION, ast.ClassDef)): found.append((node.name, node))
-        if isinstance(node, ast.Assign): found += [(t.id, node) for t in node.targets if isinstance(t, ast.Name)]
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name): found.append((node.target.id, node))
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            found += [(target.id, node) for target in targets if isinstance(target, ast.Name)]
     return [(name, node) for name, node in found if not name.startswith("_")]
 
 
@@ -93,20 +106,30 @@ def names_of(entry: Entry) -> dict:
     return names
 
 
-def page(found: Room) -> str:
+def page(found: Module) -> str:
     "The reference page of one module, in MyST"
-    head = f"# {PACKAGE}.{found.module}\n\n{{.subtitle}}\n> {found.subtitle}\n\nDerived in [{found.title}](../{found.page}.ipynb)."
-    return "\n\n".join([head, directive("module", f"{PACKAGE}.{found.module}"), *map(block, found.entries)]) + "\n"
+    origin = f"Derived in [{found.title}](../{found.page}.ipynb)."
+    head = [f"# {found.path}", f"{{.subtitle}}\n> {found.subtitle}", origin]
+    return "\n\n".join([*head, directive("module", found.path), *map(block, found.entries)]) + "\n"
 
 
-def overview(rooms: list) -> str:
-    "The first page of the reference: every public name with its sentence"
-    parts = ["# Reference\n\nEvery public name, module by module. The mathematics behind it is one link further, in the notebook it comes from."]
-    for r in rooms:
-        rows = [f"| {{py:obj}}`{e.name} <{e.path}>` | {escape(one_line(e)).replace('|', chr(92) + '|')} |" for e in r.entries]
-        head = f"## {PACKAGE}.{r.module}\n\n{r.subtitle} [Signatures and parameters]({r.module}.md), [derivation](../{r.page}.ipynb).\n"
-        parts.append("\n".join([head, "| name | |", "|---|---|", *rows]))
-    return "\n\n".join(parts + [toctree([r.module for r in rooms])]) + "\n"
+def overview(modules: list, package: list) -> str:
+    "The first page of the reference: the package's own names, then every public name of each module"
+    parts = ["# Reference\n\nThe mathematics behind a name is one link further, in its notebook."]
+    entries = {entry.name: entry for m in reversed(modules) for entry in m.entries}
+    parts.append(f"## {PACKAGE}\n\nWhat most users need: `from {PACKAGE} import ...`.\n\n"
+                 + table([entries[name] for name in package]))
+    for m in modules:
+        links = f"[Signatures and parameters]({m.name}.md), [derivation](../{m.page}.ipynb)."
+        parts.append(f"## {m.path}\n\n{m.subtitle} {links}\n\n{table(m.entries)}")
+    return "\n\n".join([*parts, toctree([m.name for m in modules])]) + "\n"
+
+
+def table(entries: list) -> str:
+    "Names with their sentences"
+    sentences = [escape(one_line(e)).replace("|", r"\|") for e in entries]
+    rows = [f"| {{py:obj}}`{e.name} <{e.path}>` | {text} |" for e, text in zip(entries, sentences)]
+    return "\n".join(["| name | |", "|---|---|", *rows]) if rows else ""
 
 
 def toctree(pages, caption: str = "") -> str:
@@ -126,18 +149,21 @@ def block(entry: Entry) -> str:
     node, origin = entry.node, f"[{entry.section}](#{entry.anchor}), [code](#{entry.cell})"
     if isinstance(node, ast.ClassDef):
         inner = [member(item, entry.comments) for item in members(node)]
-        return described("class", entry.name + signature(node), entry, class_docs(node, entry.comments), origin, inner)
+        docs = class_docs(node, entry.comments)
+        return described("class", entry.name + signature(node), entry, docs, origin, inner)
     if isinstance(node, FUNCTION):
-        return described("function", entry.name + signature(node), entry, documented(node, entry.comments), origin)
-    value = ast.unparse(node.value)
-    options = f":value: {value}\n" if len(value) <= 60 else ""
+        docs = documented(node, entry.comments)
+        return described("function", entry.name + signature(node), entry, docs, origin)
+    value = ast.unparse(node.value) if node.value else ""
+    options = f":value: {value}\n" if 0 < len(value) <= 60 else ""
     return described("data", entry.name, entry, [], origin, options=options)
 
 
 def described(kind, header, entry, docs, origin, inner=(), options="") -> str:
     "Signature, sentence, origin, parameters, members"
-    body = [f":module: {PACKAGE}.{entry.module}\n{options}", escape(one_line(entry)), f"Derived in: {origin}", "\n".join(docs), *inner]
-    return directive(kind, header, "\n\n".join(part for part in body if part), ticks=4)
+    head = [f":module: {PACKAGE}.{entry.module}\n{options}", escape(one_line(entry)), f"Derived in: {origin}"]
+    body = "\n\n".join(part for part in [*head, "\n".join(docs), *inner] if part)
+    return directive(kind, header, body, ticks=4)
 
 
 def member(node, notes: dict) -> str:
@@ -153,12 +179,19 @@ def member(node, notes: dict) -> str:
 def members(node: ast.ClassDef) -> list:
     "The methods worth listing: public ones, and operators that have a docstring"
     methods = [item for item in node.body if isinstance(item, FUNCTION)]
-    return [m for m in methods if not m.name.startswith("_") or (m.name.endswith("__") and m.name != "__init__" and sentence(m))]
+    return [m for m in methods if not m.name.startswith("_") or is_operator(m)]
+
+
+def is_operator(node) -> bool:
+    "A method with two underscores on both sides that says what it does"
+    special = node.name.startswith("__") and node.name.endswith("__")
+    return special and node.name not in ("__init__", "__post_init__") and bool(sentence(node))
 
 
 def fields(node: ast.ClassDef) -> list:
-    "The fields of a dataclass"
-    return [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    "The public fields of a dataclass"
+    items = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+    return [item for item in items if not item.target.id.startswith("_")]
 
 
 def initialiser(node: ast.ClassDef):
@@ -170,17 +203,33 @@ def signature(node, bound: bool = False) -> str:
     "Parameters as they are written, without the first one of a bound method"
     if isinstance(node, ast.ClassDef):
         init = initialiser(node)
-        return signature(init, bound=True) if init else f"({', '.join(map(declared, fields(node)))})"
+        return signature(init, bound=True) if init else dataclass_signature(node)
     text = ast.unparse(node.args)
     if bound: text = text.partition(", ")[2]
     return f"({text})" + (f" -> {ast.unparse(node.returns)}" if node.returns else "")
+
+
+def dataclass_signature(node: ast.ClassDef) -> str:
+    "The fields that the caller of a dataclass passes; nothing for a class that inherits its `__init__`"
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    decorator = next((text for text in decorators if text.startswith("dataclass")), "")
+    if not decorator: return ""
+    star = ["*"] if "kw_only=True" in decorator else []
+    return f"({', '.join(star + [declared(item) for item in fields(node) if is_passed(item)])})"
+
+
+def is_passed(item: ast.AnnAssign) -> bool:
+    "Is this field of a dataclass a parameter?"
+    shared = ast.unparse(item.annotation).startswith("ClassVar")
+    return not shared and not (item.value and "init=False" in ast.unparse(item.value))
 
 
 def declared(item: ast.AnnAssign) -> str:
     "A dataclass field as a parameter"
     text = f"{item.target.id}: {ast.unparse(item.annotation)}"
     if item.value is None: return text
-    return text + " = " + ("..." if ast.unparse(item.value).startswith("field(") else ast.unparse(item.value))
+    value = ast.unparse(item.value)
+    return f"{text} = {'...' if value.startswith('field(') else value}"
 
 
 def class_docs(node: ast.ClassDef, notes: dict) -> list:
@@ -196,7 +245,7 @@ def documented(node, notes: dict) -> list:
     every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
     lines = {arg.arg: arg.end_lineno for arg in every if arg}
     last = node.returns.end_lineno if node.returns else max(node.lineno, node.body[0].lineno - 1)
-    shared = last in lines.values()  # then the comment on the last line is about the last parameter, not the result
+    shared = last in lines.values()  # then the comment on the last line is about the last parameter
     found = [param(name, notes[line]) for name, line in lines.items()
              if line in notes and (line != last or name == list(lines)[-1])]
     return found + ([f":returns: {escape(notes[last])}"] if last in notes and not shared else [])
@@ -214,7 +263,8 @@ def sentence(node) -> str:
 
 def one_line(entry: Entry) -> str:
     "What the entry is: its docstring, or the comment beside a constant"
-    return entry.comments.get(entry.node.lineno, "") if isinstance(entry.node, (ast.Assign, ast.AnnAssign)) else sentence(entry.node)
+    if isinstance(entry.node, (ast.Assign, ast.AnnAssign)): return entry.comments.get(entry.node.lineno, "")
+    return sentence(entry.node)
 
 
 def escape(text: str) -> str:
