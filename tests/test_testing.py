@@ -1,0 +1,64 @@
+"Assertions with a known rate of false alarms: they hold where they must and fire where they must."
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp, norm
+
+from dp_knockoff.errors import InputError
+from dp_knockoff.testing import assert_fair_coin, assert_rate_at_most, assert_same_law, fires, refusal, sample
+
+
+@pytest.mark.parametrize("share, unfair", [(.49, True), (.51, True), (.5, False)])
+def test_a_coin_may_be_unfair_either_way(share, unfair):
+    assert fires(assert_fair_coin, np.arange(200_000) < share * 200_000) == unfair
+
+
+def test_a_coin_returns_its_share(): assert assert_fair_coin([1, 0, 1, 1]) == .75
+
+
+def test_a_rate_is_compared_with_the_bound_itself():
+    x = np.arange(40_000) / 40_000
+    assert fires(assert_rate_at_most, x < .215, .2) and not fires(assert_rate_at_most, x < .2, .2)
+
+
+def test_a_rate_below_its_bound_is_never_an_alarm(): assert assert_rate_at_most(np.zeros(10**6), .2) == 0
+
+
+def test_a_rate_is_judged_at_the_level_asked_for():
+    x = np.arange(100) < 35
+    assert not fires(assert_rate_at_most, x, .2) and fires(assert_rate_at_most, x, .2, alpha=.01)
+    assert fires(assert_rate_at_most, [2.0], .9)
+
+
+def test_same_law_corrects_for_the_number_of_comparisons():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 500, 40))
+    b[:, 7] += .3
+    squares = list(zip(a.T**2, b.T**2))
+    z = [(np.mean(u) - np.mean(v)) / np.sqrt(np.var(u) / 500 + np.var(v) / 500) for u, v in squares]
+    raw = min(*(2 * norm.sf(np.abs(z))), *(ks_2samp(u, v, method="asymp").pvalue for u, v in zip(a.T, b.T)))
+    assert 80 * raw < 1 and np.isclose(assert_same_law(a, b), 80 * raw)
+    assert assert_same_law(a, a) == 1
+
+
+def test_same_law_sees_what_only_the_scale_shows():
+    a = np.random.default_rng(0).standard_normal(20_000)
+    assert ks_2samp(a, 1.1 * a, method="asymp").pvalue > 1e-6 and fires(assert_same_law, a, 1.1 * a)
+
+
+def test_same_law_sees_what_the_scale_does_not_show():
+    a = np.random.default_rng(0).standard_normal(2000) + 1
+    assert fires(assert_same_law, a, -a)
+
+
+@pytest.mark.parametrize("x", [[], [np.nan], [1, np.inf]], ids=str)
+def test_nothing_and_nan_are_no_evidence(x):
+    assert fires(sample, x) and fires(assert_fair_coin, x)
+    assert fires(assert_rate_at_most, x, .5) and fires(assert_same_law, x, x)
+
+
+def test_a_refusal_is_a_sentence_and_its_absence_an_alarm():
+    def refuse(): raise InputError("no")
+    def fail(): raise KeyError("x")
+    assert refusal(refuse) == "no" and fires(refusal, int)
+    with pytest.raises(KeyError): refusal(fail)
+    assert not fires(int)
