@@ -1,0 +1,230 @@
+"Clip: every row within its bounds, whatever the numbers are, and no row depends on another."
+import json
+import warnings
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_knockoff import clip as clip_module
+from dp_knockoff.clip import INTERCEPT, Clip
+from dp_knockoff.models import linear_model
+from dp_knockoff.moments import Moments
+from dp_knockoff.testing import refusal
+
+ANY = st.floats(allow_nan=False, allow_infinity=False)
+EDGES = st.sampled_from([1e150, 1e153, 1e154, -1e155, 1.7e308])
+HUGE = st.floats(1e149, 1e308) | st.floats(-1e308, -1e149) | EDGES
+
+
+@st.composite
+def tables(draw):
+    "Rows of all magnitudes, and bounds for them"
+    n, p = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    number = draw(st.sampled_from([ANY, HUGE, ANY | HUGE, st.floats(-9, 9)]))
+    cells = draw(st.lists(number, min_size=n * (p + 1), max_size=n * (p + 1)))
+    Z = np.array(cells).reshape(n, p + 1)
+    intercept = draw(st.booleans())
+    half = st.floats(1e-140, 1e140)
+    ranges = {f"x{j}": (-a, a) for j in range(p) if draw(st.booleans()) for a in [draw(half)]}
+    start = draw(st.just(()) | st.lists(st.floats(-1e3, 1e3), min_size=p + intercept, max_size=p + intercept))
+    bound = st.floats(1e-3, 1e3) | st.sampled_from([1e-90, 1e140])
+    clip = Clip(draw(bound), draw(bound), ranges, intercept=intercept, start=start)
+    return Z[:, :p], Z[:, p], clip
+
+
+def results(X, y, clip):
+    "Row, response and weight of each row, side by side"
+    return np.column_stack(clip.bind(tuple(f"x{j}" for j in range(X.shape[1])))(X, y)[:3])
+
+
+def dependent(X, y, clip) -> list:
+    "Numbers of the rows that come out differently when clipped alone: bit for bit"
+    together = results(X, y, clip)
+    assert np.isfinite(together).all()
+    alone = [results(X[i:i + 1], y[i:i + 1], clip)[0] for i in range(len(y))]
+    return [i for i, row in enumerate(alone) if row.tobytes() != together[i].tobytes()]
+
+
+@given(tables())
+def test_each_row_alone_gives_the_same_bits(table):
+    assert not dependent(*table)
+
+
+@given(tables())
+def test_every_finite_row_is_in_bounds(table):
+    X, y, clip = table
+    Z, t, w, cut = clip.bind(tuple(f"x{j}" for j in range(X.shape[1])))(X, y)
+    assert Z.shape == (len(y), X.shape[1] + clip.intercept)
+    assert (np.linalg.norm(Z / clip.design_bound, axis=1) <= 1 + 1e-14).all()
+    assert (np.abs(t) <= clip.response_bound).all() and ((0 < w) & (w <= 1)).all()
+    assert cut[0] == (w < 1).sum() and 0 <= cut[1] <= len(y)
+
+
+WILD = np.tile([1e150, 1e153], (1000, 1)), np.full(1000, 1e150)
+
+
+def test_replacing_a_row_changes_one_row():
+    "Once, a row that overflowed made all rows of its block be clamped at 1e150"
+    X1, y = WILD
+    X2 = X1.copy()
+    X2[0] = 1e155
+    for intercept in (True, False):
+        clip = Clip(1.0, 1.0, intercept=intercept)
+        changed = (results(X1, y, clip) != results(X2, y, clip)).any(axis=1)
+        assert changed.tolist() == [True] + [False] * 999
+        moved = Moments.from_data(X1, y, clip=clip).XtX - Moments.from_data(X2, y, clip=clip).XtX
+        assert np.linalg.norm(moved) <= np.sqrt(2) * clip.design_bound**2 + 1e-9
+
+
+def test_clamping_all_rows_of_a_block_is_noticed(monkeypatch):
+    def all_rows(Z, X, wild):
+        p = X.shape[1]
+        Z[:, :p] = np.clip(Z[:, :p], -1e150, 1e150)
+        return np.sqrt(np.einsum("ij,ij->i", Z[wild], Z[wild]))
+    monkeypatch.setattr(clip_module, "_tame", all_rows)
+    X, y = WILD[0][:5].copy(), WILD[1][:5]
+    X[0] = 1e155
+    assert dependent(X, y, Clip(1.0, 1.0)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("p", [50, 4096, 9000])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_wide_rows_do_not_depend_on_their_place(p, order):
+    rng = np.random.default_rng(0)
+    X, y = np.asarray(rng.standard_normal((7, p)), order=order), np.ones(7)
+    clip = Clip(2.0, 1.0, start=rng.standard_normal(p + 1))
+    assert not dependent(X, y, clip)
+    Z = np.column_stack([X, np.ones(7)])
+    assert np.allclose(results(X, y, clip)[:, -1], np.sqrt(5) / np.linalg.norm(Z, axis=1))
+
+
+def test_place_in_a_long_block_does_not_matter():
+    X, y, _ = linear_model(20_000, p=7, k=2, random_state=0)
+    clip = Clip(2.0, 1.0, start=np.arange(8.0))
+    together = results(X, y, clip)
+    for i in range(0, 20_000, 997): assert (results(X[i:i + 1], y[i:i + 1], clip) == together[i]).all()
+    half = np.vstack([results(X[:9_999], y[:9_999], clip), results(X[9_999:], y[9_999:], clip)])
+    assert (half == together).all()
+
+
+def test_the_three_steps():
+    X, y, _ = linear_model(500, p=3, k=2, amplitude=3, random_state=0)
+    for intercept, low in ((True, -1.0), (False, -5.0)):
+        start = np.arange(3.0 + intercept)
+        center = .5 * intercept
+        clip = Clip(1.5, 1.2, {"x1": (low, 5.0)}, center, intercept, start)
+        Z, t, w, cut = clip.bind(("x0", "x1", "x2"))(X, y)
+        z = np.column_stack([X, *[np.ones(500)] * intercept])
+        z[:, 1] = (X[:, 1] - (low + 5) / 2) / ((5 - low) / 2)
+        assert np.allclose(w, np.minimum(1, np.sqrt(1.5**2 + intercept) / np.linalg.norm(z, axis=1)))
+        residual = (y - center) * w - w * (z @ start)
+        assert np.allclose(Z, w[:, None] * z) and np.allclose(t, np.clip(residual, -1.2, 1.2))
+        assert cut == ((w < 1).sum(), (np.abs(residual) > 1.2).sum()) and min(cut) > 50
+
+
+def test_row_bound_bounds_rows_of_x():
+    "A row of x within the bound is left alone, a longer one is not: with an intercept or without"
+    for intercept in (True, False):
+        f = Clip(5.0, 100.0, intercept=intercept).bind(("x0", "x1"))
+        inside, outside = np.array([[3.0, 3.999]]), np.array([[3.0, 4.001]])
+        Z, t, w, cut = f(inside, np.ones(1))
+        assert w[0] == 1 and t[0] == 1 and Z[0, :2].tolist() == [3.0, 3.999] and cut == (0, 0)
+        assert f(outside, np.ones(1))[2][0] < 1
+    assert Clip(3.0, 1.0).design_bound == np.sqrt(10) and Clip(3.0, 1.0, intercept=False).design_bound == 3
+
+
+def test_rows_of_zeros_keep_their_weight():
+    X = np.array([[0.0], [-0.0], [5e-324]])
+    Z, t, w, cut = Clip(1.0, 1.0, intercept=False).bind(("x0",))(X, np.ones(3))
+    assert w.tolist() == [1, 1, 1] and t.tolist() == [1, 1, 1] and np.isfinite(Z).all() and cut == (0, 0)
+
+
+def test_no_warning_for_huge_numbers():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results(*WILD, Clip(1.0, 1.0, {"x0": (-1e-200, 1e-200)}))
+
+
+def test_extreme_rows_are_scaled_not_refused():
+    "Finite values never decide whether there is an answer: huge ones, and ones that overflow in public units"
+    X, y, _ = linear_model(60, p=3, k=1, random_state=0)
+    for value, unit in ((1e200, 1.0), (1e300, 1e-10), (-1e308, 1e-300)):
+        Z = X.copy()
+        Z[5, 0] = value
+        clip = Clip(2.0, 5.0, {"x0": (-unit, unit)})
+        m = Moments.from_data(Z, y, clip=clip)
+        assert np.isfinite(m.raw).all() and m.row_norm <= clip.design_bound * (1 + 1e-12)
+    assert np.isfinite(Moments.from_data(X, y * 1e305, clip=Clip(2.0, 5.0, start=[1e140] * 4)).raw).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused_not_clamped(bad):
+    X, y, _ = linear_model(60, p=3, k=1, random_state=0)
+    X[7] = 1e200  # a wild row beside it hides nothing
+    for clip in (Clip(2.0, 5.0), Clip(2.0, 5.0, {"x0": (-3, 3)}, intercept=False, start=[1, 2, 3])):
+        A, b = X.copy(), y.copy()
+        A[5, 0], b[9] = bad, bad
+        assert f"column 'x0' has {bad} in row 5" in refusal(Moments.from_data, A, y, clip=clip)
+        assert f"column 'y' has {bad} in row 9" in refusal(Moments.from_data, X, b, clip=clip)
+        good = results(X, y, clip)
+        for i, found in ((5, results(A, y, clip)), (9, results(X, b, clip))):
+            others = np.arange(60) != i
+            assert np.isnan(found[i]).any() and (found[others] == good[others]).all()
+
+
+def test_scaling_keeps_the_coefficients():
+    X, y, beta = linear_model(100_000, p=5, k=2, amplitude=2.0, rho=.5, random_state=0)
+    m = Moments.from_data(X, y, clip=Clip(.8, 100., intercept=False))
+    assert np.abs(np.linalg.solve(m.XtX, m.Xty) - beta).max() < .05 and m.row_norm <= .8 * (1 + 1e-12)
+
+
+def test_a_clip_survives_an_archive(tmp_path):
+    X, y, _ = linear_model(60, p=2, k=1, random_state=0)
+    clip = Clip(np.int64(2), np.float32(5), {"x1": [np.float32(-3), 4]}, np.float32(.5), start=np.arange(3))
+    assert Clip(**json.loads(json.dumps(asdict(clip)))) == clip
+    m = Moments.from_data(X, y, clip=clip)
+    m.save(tmp_path / "m.npz")
+    loaded = Moments.load(tmp_path / "m.npz")
+    assert loaded.clip == clip and loaded.cut == m.cut and (loaded.raw == m.raw).all()
+    assert replace(clip, row_bound=3.0) != clip and replace(clip, row_bound=2.0) == clip
+
+
+def test_names_of_the_design():
+    assert Clip(1.0, 1.0).names(("a", "b")) == ("a", "b", INTERCEPT)
+    assert Clip(1.0, 1.0, intercept=False).names(("a", "b")) == ("a", "b")
+
+
+def made(*args, **kwargs): return lambda: Clip(*args, **kwargs)
+
+
+def bound(names, **kwargs): return lambda: Clip(1.0, 1.0, **kwargs).bind(names)
+
+
+BAD = {
+    "no row bound": (made(0, 1.0), "row_bound=0 is not a finite number > 0"),
+    "endless row bound": (made(np.inf, 1.0), "row_bound=inf"),
+    "no response bound": (made(1.0, -1), "response_bound=-1"),
+    "tiny": (made(1.0, 1e-101), "response_bound=1e-101 is so small"),
+    "intercept": (made(1.0, 1.0, intercept="yes"), "intercept='yes'"),
+    "centre": (made(1.0, 1.0, response_center="3"), "response_center='3'"),
+    "centre without intercept": (made(1.0, 1.0, None, 1.0, False), "no intercept to take it up"),
+    "ranges": (made(1.0, 1.0, [(0, 1)]), "is not a dict"),
+    "range": (made(1.0, 1.0, {"a": 3}), "the range 3 of column 'a'"),
+    "turned range": (made(1.0, 1.0, {"a": (2, 1)}), "low first"),
+    "range without width": (made(1.0, 1.0, {"a": (0, 5e-324)}), "not a pair (low, high)"),
+    "range off zero": (made(1.0, 1.0, {"a": (0, 1)}, intercept=False), "use a range (-a, a)"),
+    "start": (made(1.0, 1.0, start=[1.0, np.inf]), "start=(1.0, inf)"),
+    "unknown column": (bound(("a",), ranges={"b": (0, 1)}), "ranges name columns that X does not have ('b')"),
+    "reserved name": (bound(("a", INTERCEPT)), "rename it"),
+    "length of start": (bound(("a",), start=[1]), "start has 1 coefficients for 2 columns"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_bounds_get_one_sentence(case):
+    call, words = BAD[case]
+    sentence = refusal(call)
+    assert words in sentence and "\n" not in sentence, sentence
