@@ -1,0 +1,308 @@
+"Releases, questions, selections: what is refused before a release, and what a selection says."
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from dp_knockoff.errors import InputError
+from dp_knockoff.mechanisms import Budget
+from dp_knockoff.selection import (
+    Estimate,
+    Method,
+    Question,
+    Release,
+    Selection,
+    in_words,
+    release_and_select,
+    select,
+)
+from dp_knockoff.statistics import Statistic
+from dp_knockoff.testing import assert_rate_at_most, refusal
+from dp_knockoff.threshold import error_rates, knockoff_threshold
+from watched import unread
+
+
+class Plain(Release):
+    "A release that has its pair"
+    method, n, budget, noise, sampler = "plain", 100, None, {}, None
+
+    def __init__(self, W):
+        self.names = tuple(f"v{j}" for j in range(len(W)))
+        self.A, self.b = np.eye(2 * len(W)), np.append(W, np.zeros(len(W)))
+
+
+class Estimated(Plain):
+    "A release that has estimates, and draws its pair when it is asked"
+    rules, choices, statistic = ("knockoffs", "bh"), ("s", "sigma"), Statistic("ols", "lcd")
+
+    def pair(self, s=None, random_state=None, estimate=None):
+        self.asked = s, random_state, estimate
+        return self.A, self.b
+
+    def estimate(self, sigma=None):
+        p = len(self.names)
+        return Estimate(np.append(self.b[:p], 9.0), (sigma or 1.0)**2 * np.eye(p + 1))
+
+    def notes(self, estimate=None): return (f"{len(estimate.beta)} coefficients.",)
+
+
+def selection(W, q=.2, offset=1, signs=None):
+    "A selection with these statistics"
+    W = np.asarray(W, float)
+    signs = np.sign(W).astype(int) if signs is None else np.array(signs)
+    T = float(knockoff_threshold(W, q, offset))
+    return Selection(Plain(W), Question(q, offset=offset), W, signs, T, None, "Guarantee.")
+
+
+# ---------------------------------------------------------------- the Benjamini-Hochberg rule
+
+def literal_bh(pvalues, q):
+    "The step-up rule as Benjamini and Hochberg print it: indices of what is rejected"
+    order = np.argsort(pvalues, kind="stable")
+    k = max([i for i in range(1, len(order) + 1) if pvalues[order[i - 1]] <= i * q / len(order)], default=0)
+    return sorted(order[:k])
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([.05, .2, .5]), st.integers(1, 25))
+def test_bh_is_the_step_up_rule(seed, q, p):
+    z = np.random.default_rng(seed).normal(1, 1.5, p)
+    chosen = np.flatnonzero(select(Estimated(z), rule="bh", fdr=q).support)
+    assert chosen.tolist() == literal_bh(2 * norm.sf(np.abs(z)), q)
+
+
+def test_bh_keeps_the_rate_of_independent_nulls():
+    "Its rate is exactly the share of nulls times q"
+    rng = np.random.default_rng(0)
+    signals = np.where(np.arange(10) < 4, 3.0, 0)
+    z = rng.standard_normal((3000, 10)) + signals
+    supports = np.array([select(Estimated(row), rule="bh", fdr=.25).support for row in z])
+    assert assert_rate_at_most(error_rates(supports, signals)[0], .15) > .135
+
+
+def test_bh_takes_zeros_and_single_variables():
+    assert select(Estimated(np.zeros(3)), rule="bh").threshold == np.inf
+    assert select(Estimated([9.0]), rule="bh").threshold == 9
+
+
+# ---------------------------------------------------------------- questions
+
+BAD = [dict(fdr=0), dict(fdr=1), dict(fdr="a"), dict(fdr=True), dict(fdr=np.nan), dict(rule="ebh"),
+       dict(rule=None), dict(offset=2), dict(offset=True), dict(offset=.5), dict(s="best"), dict(sigma=0),
+       dict(sigma=-1), dict(sigma="estimate"), dict(sigma=np.inf)]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_questions_refuse_by_themselves(bad):
+    sentence = refusal(Question, **bad)
+    assert sentence.startswith(f"{next(iter(bad))}=") and "\n" not in sentence
+
+
+IDLE = [dict(statistic=Statistic()), dict(s="mvr"), dict(s=[.5]), dict(offset=0)]
+
+
+@pytest.mark.parametrize("idle", IDLE, ids=str)
+def test_tests_have_no_use_for_what_knockoffs_need(idle):
+    assert "has no meaning for rule='bh'" in refusal(Question, rule="bh", **idle)
+    assert Question(rule="bh", fdr=.1, sigma=2.0).rule == "bh"
+
+
+def test_questions_do_not_change():
+    with pytest.raises(FrozenInstanceError): Question().fdr = .3
+
+
+@pytest.mark.parametrize("question, words", [
+    (dict(rule="bh"), "needs estimates"), (dict(s="mvr"), "s='mvr' cannot be chosen"),
+    (dict(sigma=1.0), "sigma=1.0 cannot be chosen"), (dict(statistic="lasso"), "statistic"),
+    (dict(statistic=lambda A, b: b[:3]), "statistic"), (dict(statistic=lambda A, b: b[:4]), "antisymmetric"),
+], ids=["bh", "s", "sigma", "a word", "too few", "not antisymmetric"])
+def test_a_release_without_estimates_refuses(question, words):
+    for release in (Plain, Plain([1.0, 2, 3, 4])):
+        assert words in refusal(Question(**question).check, release, 4)
+
+
+def test_numbers_for_s_need_a_release_that_is_there():
+    question = Question(s=[.5, .5])
+    assert "known only after the release" in refusal(question.check, Estimated, 2)
+    question.check(Estimated([1.0, 2]), 2)
+    Question(s="sdp").check(Estimated, 2)
+
+
+def test_a_statistic_is_probed_at_the_width_of_the_release():
+    widths = []
+    def own(A, b):
+        widths.append(len(b))
+        return np.abs(b[..., :3]) - np.abs(b[..., 3:])
+    Question(statistic=own).check(Plain, 3)
+    assert set(widths) == {6}
+
+
+# ---------------------------------------------------------------- before anything is drawn
+
+class Watchful(Method):
+    "A method that must not get as far as releasing"
+    word, releases = "watchful", Plain
+
+    def check_question(self, question):
+        if question.fdr == .9: raise InputError("not at .9")
+
+    def release(self, data, y=None, *, sampler=None, random_state=None): raise AssertionError("released")
+
+
+@pytest.mark.parametrize("question, words", [
+    (dict(rule="bh"), "estimates"), (dict(s="mvr"), "cannot be chosen"),
+    (dict(sigma=1.0), "cannot be chosen"), (dict(statistic=3), "statistic"), (dict(fdr=.9), "not at .9"),
+], ids=str)
+def test_questions_are_refused_before_the_data_is_read(question, words):
+    source = unread("abcd")
+    assert words in refusal(release_and_select, Watchful(), Question(**question), source)
+    with pytest.raises(AssertionError, match="released"): release_and_select(Watchful(), Question(), source)
+
+
+def test_data_is_refused_before_questions_and_releases():
+    assert "holds no rows" in refusal(release_and_select, Watchful(), Question(rule="bh"), 3)
+    assert "y was given along" in refusal(release_and_select, Watchful(), Question(), unread("ab"), "y")
+
+
+def test_a_method_that_says_nothing_fails():
+    with pytest.raises(AssertionError, match="does not say"): Method().release(unread("ab"))
+
+
+# ---------------------------------------------------------------- selecting
+
+def test_selecting_from_something_else():
+    for other in (np.zeros((3, 2)), "file.npz", None, Plain):
+        assert "call a filter with the data" in refusal(select, other)
+
+
+def test_a_selection_has_what_was_asked_and_what_was_found():
+    release = Plain([9.0, 8, 7, 6, 5, -10])
+    found = select(release, fdr=.3, offset=0, statistic=Statistic("ols", "lcd"))
+    assert found.release is release and found.method == "plain" and found.names == release.names
+    assert (found.fdr, found.offset, found.rule) == (.3, 0, "knockoffs")
+    assert found.statistic == Statistic("ols", "lcd")
+    assert found.W.tolist() == [9, 8, 7, 6, 5, 10] and found.signs.tolist() == [1] * 5 + [-1]
+    assert found.threshold == 5 and found.support.all() and found.selected == release.names
+    assert found.estimate is None and found.notes == ()
+    assert found.budget is None and found.noise == {} and "Not private" in found.guarantee
+    assert "E[V / (R + 3.33333)] <= 0.3" in found.guarantee
+
+
+def test_the_methods_own_statistic_is_the_default():
+    found = select(Estimated([3.0, -4, 5]), fdr=.5)
+    assert found.statistic == Statistic("ols", "lcd") and found.W.tolist() == [3, 4, 5]
+    assert select(Plain([3.0])).statistic == Statistic()
+
+
+def test_choices_and_seeds_reach_the_release():
+    release = Estimated([3.0, -4, 5])
+    found = select(release, s="sdp", sigma=2.0, random_state=7)
+    assert release.asked == ("sdp", 7, found.estimate) and found.estimate.V[0, 0] == 4
+    assert found.notes == ("4 coefficients.",)
+
+
+def test_the_rule_bh_tests_the_variables_and_not_the_intercept():
+    found = select(Estimated([3.0, -4, .5]), rule="bh", fdr=.1)
+    assert found.W.tolist() == [3, 4, .5] and found.signs.tolist() == [1, -1, 1]
+    assert found.selected == ("v0", "v1") and found.threshold == 3
+    assert "Benjamini-Hochberg rule" in found.guarantee and "FDR <= 0.1" in found.guarantee
+    halved = select(Estimated([3.0, -4, .5]), rule="bh", sigma=2.0)
+    assert halved.W.tolist() == [1.5, 2, .25] and halved.selected == ("v1",)
+
+
+def test_selecting_does_not_change_the_release():
+    release = Estimated([9.0, 8, 7, 6, 5, -10])
+    before = release.A.copy(), release.b.copy()
+    for question in (dict(), dict(rule="bh"), dict(statistic=Statistic("lasso", "csm", 1.0)), dict(offset=0)):
+        select(release, **question)
+        assert all((now == then).all() for now, then in zip(release.pair(), before))
+
+
+def test_a_statistic_that_writes_into_its_arguments_does_not_change_the_release():
+    release = Plain([9.0, 8, 7, 6, 5, -10])
+    def spoil(A, b):
+        out = np.abs(b[:len(b) // 2]) - np.abs(b[len(b) // 2:])
+        b *= 0
+        return out
+    first = select(release, statistic=spoil).W
+    assert (select(release, statistic=spoil).W == first).all()
+
+
+def test_nothing_of_a_selection_can_be_set():
+    found = selection([1.0, 2])
+    for field in fields(found):
+        with pytest.raises(FrozenInstanceError): setattr(found, field.name, None)
+
+
+def test_a_release_shows_what_was_spent():
+    release = Plain([1.0, 2])
+    assert repr(release) == "Plain(n=100, p=2, not private)"
+    release.budget, release.noise = Budget(.2, 1e-5), {"products": 2.5, "Gram matrix": 3.14159}
+    assert "spent (epsilon=0.2, delta=1e-05), noise on products 2.5, Gram matrix 3.142)" in repr(release)
+    assert in_words({}) == ""
+
+
+# ---------------------------------------------------------------- what a selection says
+
+@pytest.mark.parametrize("W, offset, words", [
+    (np.zeros(9), 1, "every statistic is zero"), ([1, 2, 3], 1, "Raise fdr to 0.34"),
+    ([1], 1, "nothing to filter"),
+    ([1, 2, 3, 4, -9, -8, -7], 1, "only 4 variables beat"),
+    ([5, 5, 5, 5, 5, -6, -6], 1, "the best is 0.6"),
+    (-np.ones(9), 0, "the best is inf"), ([9, 8, 7, 6, 5, -1], 1, "5 of 6 variables have W >= T = 5"),
+])
+def test_a_selection_explains_itself(W, offset, words):
+    chosen = selection(W, offset=offset)
+    assert words in chosen.explain() and words in repr(chosen) and "Guarantee." in repr(chosen)
+
+
+def test_tests_explain_themselves():
+    some, none = (select(Estimated(W), rule="bh") for W in ([3.0, -4, .5], [1.0, .5]))
+    assert some.explain() == "2 of 3 variables have |z| >= T = 3, the Benjamini-Hochberg threshold at 0.2."
+    assert none.explain() == ("Nothing selected: the largest |z| of 2 variables is 1, too small for the "
+                              "Benjamini-Hochberg rule at 0.2 (T = inf).")
+    assert "|z| = 4" in repr(some) and "W =" not in repr(some)
+
+
+def test_the_rate_that_is_recommended_is_enough():
+    for p in (1, 2, 3, 6, 33):
+        sentence = selection(np.ones(p), .02).explain()
+        if p == 1: assert "With one variable there is nothing to filter" in sentence
+        else: assert len(selection(np.ones(p), float(sentence.split("Raise fdr to ")[1][:-1]))) == p
+
+
+def test_a_selection_is_a_collection_of_names():
+    chosen = selection([9, 8, 7, 6, 5, -1])
+    assert len(chosen) == 5 and list(chosen) == ["v0", "v1", "v2", "v3", "v4"]
+    assert "v0" in chosen and "v5" not in chosen and "... and 5 more" in repr(selection(np.arange(1, 26)))
+
+
+def test_a_selection_can_be_used_at_another_rate():
+    release = Plain(np.append(np.arange(2, 12), -1.0))
+    assert len(select(release, fdr=.2)) == 11 and len(select(release, fdr=.05)) == 0
+
+
+def test_explain_counts_with_the_offset_in_use():
+    W = [9, 8, 7, 6, 5]
+    assert "about 0 of them may be false (0/5 <= 0.2)" in selection(W, offset=0).explain()
+    assert "about 1 of them may be false (1/5 <= 0.2)" in selection(W, offset=1).explain()
+
+
+def test_explain_counts_what_is_as_far_below_zero_as_the_threshold():
+    W = [9, 8, 7, 6, 5, 5, 5, 5, -5, -2]
+    assert "about 2 of them may be false (2/8 <= 0.3)" in selection(W, .3).explain()
+
+
+def test_explain_does_not_round_the_least_number_of_discoveries_up():
+    q = 1 / 49
+    assert 1 / q > 49 and len(selection(np.ones(49), q)) == 49
+    assert "at least 49 discoveries" in selection(np.ones(48), q).explain()
+
+
+def test_the_table_is_sorted_and_says_up_or_down():
+    lines = repr(selection([5, 9, 7, -1, 6, 8], signs=[-1, 1, -1, 1, 0, 1])).split("\n")
+    assert [line.split() for line in lines[1:-1]] == [
+        ["v1", "W", "=", "9", "up"], ["v5", "W", "=", "8", "up"], ["v2", "W", "=", "7", "down"],
+        ["v4", "W", "=", "6", "-"], ["v0", "W", "=", "5", "down"]]

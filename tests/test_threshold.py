@@ -1,0 +1,78 @@
+"Threshold (8): the definition, and the error rates it bounds."
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_knockoff.testing import refusal
+from dp_knockoff.threshold import check_fdr, error_rates, knockoff_threshold, rate_in_words
+
+RATES = st.sampled_from([.05, .1, .2, .3, .5])
+
+
+@given(st.lists(st.integers(-4, 8), min_size=1, max_size=30), RATES, st.sampled_from([0, 1]))
+def test_threshold_is_the_definition(W, q, offset):
+    W = np.array(W, float)
+    def proportion(t): return (offset + (W <= -t).sum()) / max((W >= t).sum(), 1)
+    allowed = [t for t in set(np.abs(W)) - {0} if proportion(t) <= q]
+    assert knockoff_threshold(W, q, offset) == min(allowed, default=np.inf)
+
+
+@given(st.integers(0, 2**32 - 1), RATES, st.sampled_from([0, 1]))
+def test_a_batch_is_its_rows(seed, q, offset):
+    W = np.random.default_rng(seed).integers(-3, 9, (2, 3, 12)).astype(float)
+    T = knockoff_threshold(W, q, offset)
+    assert T.shape == (2, 3)
+    assert (T == [[knockoff_threshold(w, q, offset) for w in row] for row in W]).all()
+
+
+def test_nothing_qualifies_without_statistics_above_zero():
+    assert knockoff_threshold(np.zeros(5), .2) == knockoff_threshold(-np.ones(5), .9, 0) == np.inf
+
+
+@pytest.mark.parametrize("q", [.1, .2, .35])
+def test_fair_null_signs_keep_the_rate_whatever_the_magnitudes(q):
+    "All 2^10 signs of ten nulls among fifteen signals, so that expectations are exact"
+    rng = np.random.default_rng(0)
+    signs = np.array(list(product([-1, 1], repeat=10)))
+    worst = {0: 0.0, 1: 0.0}
+    for _ in range(30):
+        size = rng.permutation(25) + 1.0
+        W = np.hstack([size[:10] * signs, np.tile(size[10:], (1024, 1))])
+        for offset in (0, 1):
+            chosen = W >= knockoff_threshold(W, q, offset)[:, None]
+            false, found = chosen[:, :10].sum(1), chosen.sum(1)
+            rate = np.mean(false / np.maximum(found, 1) if offset else false / (found + 1 / q))
+            worst[offset] = max(worst[offset], rate)
+    assert max(worst.values()) <= q and min(worst.values()) > .6 * q
+
+
+def test_without_the_offset_the_rate_itself_is_not_kept():
+    W = np.array(list(product([-1, 1], repeat=3))) * np.arange(1, 4.0)
+    chosen = W >= knockoff_threshold(W, .2, 0)[:, None]
+    assert np.mean(chosen.any(1)) > .4 and not (W >= knockoff_threshold(W, .2, 1)[:, None]).any()
+
+
+@pytest.mark.parametrize("W", [[], [np.nan, 1], 3.0, np.zeros((2, 0))], ids=str)
+def test_what_is_no_list_of_statistics(W):
+    assert "pass one number a variable" in refusal(knockoff_threshold, W, .2)
+
+
+def test_bad_rates_and_offsets():
+    assert "fdr=0" in refusal(knockoff_threshold, [1.0], 0) and "fdr=2" in refusal(check_fdr, 2)
+    assert "offset=2" in refusal(knockoff_threshold, [1.0], .2, 2) and check_fdr(.1) == .1
+
+
+def test_rates_in_words():
+    assert rate_in_words(.2, 1) == "FDR <= 0.2"
+    assert rate_in_words(.2, 0) == "E[V / (R + 5)] <= 0.2 (a modified FDR)"
+
+
+def test_error_rates():
+    support, beta = np.array([[1, 1, 0, 0], [0, 0, 0, 0]], bool), np.array([1, 0, 2, 0])
+    fdp, power = error_rates(support, beta)
+    assert fdp.tolist() == [.5, 0] and power.tolist() == [.5, 0]
+    fdp, power = error_rates(support, np.array([[0, 0, 0, 0], beta]))
+    assert fdp.tolist() == [1, 0] and power.tolist() == [0, 0]
