@@ -1,0 +1,121 @@
+"Budgets add, divergences are exact, and every noise scale keeps what it promises."
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_knockoff.mechanisms import (
+    Budget,
+    analytic_gaussian_scale,
+    analytic_ratio,
+    check_budget,
+    classical_gaussian_scale,
+    gaussian_divergence,
+    laplace_divergence,
+    laplace_scale,
+)
+from dp_knockoff.testing import refusal
+
+
+def test_budgets_add_up():
+    assert Budget(.1, 1e-6) + Budget(.2, 1e-6) == Budget(.1 + .2, 2e-6)
+    assert Budget(.4, 1e-5).share(.25, .5) == Budget(.1, 5e-6)
+    assert Budget(.4, 1e-5).share(.25) == Budget(.1)
+    assert repr(Budget(.2, 1e-5)) == "(epsilon=0.2, delta=1e-05)"
+
+
+def test_a_budget_and_a_number_do_not_add_up():
+    with pytest.raises(TypeError): Budget(1.) + 1
+
+
+@given(st.floats(1e-3, 50), st.floats(1e-12, .5))
+def test_analytic_calibration_is_exact(epsilon, delta):
+    scale = analytic_gaussian_scale(3., Budget(epsilon, delta))
+    assert delta * .999 < gaussian_divergence(epsilon, 3 / scale) <= delta
+    assert gaussian_divergence(epsilon, 3 / (scale * .99)) > delta
+
+
+@given(st.floats(1e-3, .999), st.floats(1e-12, .5))
+def test_classical_calibration_is_valid_and_never_better(epsilon, delta):
+    budget = Budget(epsilon, delta)
+    scale = classical_gaussian_scale(1., budget)
+    assert gaussian_divergence(epsilon, 1 / scale) <= delta
+    assert scale >= analytic_gaussian_scale(1., budget) * (1 - 1e-8)
+
+
+@pytest.mark.parametrize("epsilon, delta", [(.1, 1e-6), (1., 1e-5), (4., 1e-3)])
+def test_an_independent_library_agrees_on_the_gaussian_calibration(epsilon, delta):
+    "OpenDP's own privacy curve of the Gaussian mechanism, which it only ever rounds up"
+    import opendp.prelude as dp
+    dp.enable_features("contrib")
+    scale = analytic_gaussian_scale(1., Budget(epsilon, delta))
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
+    curve = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1.0)
+    assert epsilon <= curve.epsilon(delta) <= epsilon * 1.6
+
+
+@given(st.floats(1e-3, 20))
+def test_laplace_is_pure(epsilon):
+    scale = laplace_scale(1., Budget(epsilon))
+    assert laplace_divergence(epsilon, 1 / scale) < 1e-12
+    assert laplace_divergence(epsilon, 1.01 / scale) > 0
+
+
+@pytest.mark.parametrize("epsilon, ratio", [
+    (1e-3, 1e-2), (1e-9, 1e-9), (1e-10, 3e-11), (1e-20, 1e-20), (.5, .02), (.5, .999), (2., 1.5), (5., 8.),
+])
+def test_divergences_at_tiny_budgets(epsilon, ratio):
+    "Against 50-digit values of the same formula"
+    import mpmath
+    mpmath.mp.dps = 80
+    e, r = mpmath.mpf(epsilon), mpmath.mpf(ratio)
+    exact = mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
+    assert abs(gaussian_divergence(epsilon, ratio) / exact - 1) < 1e-9
+
+
+def test_divergences_take_arrays_and_vanish_without_distance():
+    ratios = np.array([[0., .5], [1., 3.]])
+    for divergence in (gaussian_divergence, laplace_divergence):
+        values = divergence(.3, ratios)
+        assert values.shape == (2, 2) and values[0, 0] == 0
+        assert np.allclose(values, [[divergence(.3, r) for r in row] for row in ratios])
+
+
+def test_scales_are_proportional_to_the_sensitivity():
+    for scale, budget in [(laplace_scale, Budget(.5)), (classical_gaussian_scale, Budget(.5, 1e-5)),
+                          (analytic_gaussian_scale, Budget(2., 1e-5))]:
+        assert np.isclose(scale(3., budget), 3 * scale(1., budget)) and scale(0., budget) == 0
+    assert np.isclose(analytic_gaussian_scale(3., Budget(2., 1e-5)), 3 / analytic_ratio(Budget(2., 1e-5)))
+
+
+def test_the_formulas_of_theorems_1_and_2():
+    assert np.isclose(laplace_scale(3., Budget(.5)), 6)
+    assert np.isclose(classical_gaussian_scale(3., Budget(.5, 1e-5)), 3 * np.sqrt(2 * np.log(1.25e5)) / .5)
+
+
+@pytest.mark.parametrize("epsilon, ratio", [(.1, .3), (.5, 4.), (2., 2.5)])
+def test_the_laplace_divergence_is_that_of_its_best_event(epsilon, ratio):
+    "P(x > t) - e^epsilon P'(x > t) for t half way between the ratio and epsilon, from the two tails"
+    t = (ratio + epsilon) / 2
+    own = 1 - np.exp(t - ratio) / 2
+    other = np.exp(-t) / 2
+    assert np.isclose(laplace_divergence(epsilon, ratio), own - np.exp(epsilon) * other)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: Budget(float("nan")), "epsilon=nan"),
+    (lambda: Budget(1., 1.), "nothing would be protected"),
+    (lambda: Budget(1., -.1), "delta=-0.1"),
+    (lambda: classical_gaussian_scale(1., Budget(1., 1e-5)), "only proved there"),
+    (lambda: classical_gaussian_scale(1., Budget(.5)), "leaves no room"),
+    (lambda: analytic_gaussian_scale(1., Budget(.5)), "leaves no room"),
+    (lambda: analytic_gaussian_scale(-1., Budget(.5, .1)), "sensitivity"),
+    (lambda: analytic_gaussian_scale(1., Budget(1e30, 1e-6)), "double precision"),
+    (lambda: analytic_gaussian_scale(1., Budget(1., 1e-320)), "double precision"),
+    (lambda: laplace_scale(1., Budget(.5, .1)), "wasted"),
+    (lambda: check_budget(None, 1e-6), "epsilon"),
+    (lambda: check_budget(1., None), "delta"),
+    (lambda: check_budget(1., 0.), "leaves no room"),
+])
+def test_refusals(call, words):
+    assert words in refusal(call)
