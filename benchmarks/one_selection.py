@@ -21,12 +21,13 @@ from dp_knockoff.knockoffs import gram, knockoff_products
 P = 50             # columns
 FDR = 0.2
 PATIENCE = 20      # seconds after which a slow route at one size gets no further repetition
-SETTLE = 0.1       # seconds of rest before a measurement: BLAS threads spin for a while after their work is done
-CALL_ROWS = 500_000  # a fast route is called until it has seen about this many rows: CPU clocks tick in milliseconds
+SETTLE = 0.1       # seconds of rest before a measurement: BLAS threads spin for a while after their work
+CALL_ROWS = 500_000  # a fast route is called until it has seen so many rows: CPU clocks tick in milliseconds
 HERE = Path(__file__).resolve().parent
 START = time.perf_counter()
+# numpy's BLAS: nothing else has been imported yet
 BLAS = ", ".join(f"{b['internal_api']} {b['version']} with {b['num_threads']} threads by default"
-                 for b in threadpool_info() if b["user_api"] == "blas")  # numpy's: nothing else has been imported yet
+                 for b in threadpool_info() if b["user_api"] == "blas")
 
 
 # --- the routes: every one takes (X, y) and makes one selection (or, for the yardstick, one product) ---
@@ -49,7 +50,8 @@ def statsmodels(X, y):
 
 def knockpy(X, y):
     from knockpy.knockoff_filter import KnockoffFilter
-    kfilter = KnockoffFilter("ols", "fx", fstat_kwargs={"antisym": "sm"}, knockoff_kwargs={"method": "equicorrelated"})
+    kfilter = KnockoffFilter("ols", "fx", fstat_kwargs={"antisym": "sm"},
+                             knockoff_kwargs={"method": "equicorrelated"})
     return kfilter.forward(X=X, y=y, fdr=FDR)
 
 
@@ -80,7 +82,7 @@ def textbook_selection(W):
     return np.zeros(len(W), dtype=bool)
 
 def agreement(n=10_000):
-    "Largest difference between the package's statistics and the textbook's for one and the same U, relative to the largest"
+    "Largest difference of the package's statistics from the textbook's for one U, relative to the largest"
     X, y = data(n)
     U = orthonormal_complement(X, np.random.default_rng(1))
     W = textbook_statistics(X, y, U)
@@ -137,14 +139,14 @@ def timed(route, X, y, calls=1, threads=None):
         return (time.perf_counter() - wall) / calls, (time.process_time() - cpu) / calls
 
 def timed_slow(route, X, y):
-    "Wall and CPU seconds of a slow route, then of our selection just before and after it: what the machine was like meanwhile"
+    "Wall and CPU seconds of a slow route, then of our selection just before and after it"
     before = [timed(FAST["selection"], X, y) for _ in range(3)]
     slow = timed(route, X, y)
     after = [timed(FAST["selection"], X, y) for _ in range(3)]
     return *slow, *medians(before + after)
 
 def measure(n, repeats):
-    "Interleaved repetitions of every route at one size: {route: [(wall, CPU, ...), ...]}, {route: reason for its absence}"
+    "Interleaved repetitions at one size: {route: [(wall, CPU, ...), ...]}, {route: reason for its absence}"
     reasons = {route: reason_to_skip(route, n) for route in SLOW}
     X, y = data(n)
     times = {route: [] for route in [*FAST, *SLOW] if not reasons.get(route)}
@@ -152,7 +154,9 @@ def measure(n, repeats):
     for r in range(repeats):
         say(f"n = {n:,}: round {r + 1} of {repeats}")
         for route, seen in times.items():
-            if route in FAST: seen.append(timed(FAST[route], X, y, max(1, CALL_ROWS // n), 1 if route in LIMITED else None))
+            if route in FAST:
+                threads = 1 if route in LIMITED else None
+                seen.append(timed(FAST[route], X, y, max(1, CALL_ROWS // n), threads))
             elif sum(wall for wall, *_ in seen) < PATIENCE:
                 say(f"n = {n:,}:   {route}")
                 seen.append(timed_slow(SLOW[route], X, y))
@@ -189,7 +193,7 @@ def peak_memory(n):
     except (subprocess.CalledProcessError, ValueError): return None
 
 def print_peak(n):
-    "In the child: fill the input in place, so that nothing but the input is in the high-water mark, then select"
+    "In the child: fill the input in place, so that only the input is in the high-water mark, then select"
     rng, X, y = np.random.default_rng(0), np.empty((n, P)), np.empty(n)
     rng.standard_normal(out=X)
     rng.standard_normal(out=y)
@@ -203,7 +207,7 @@ def max_rss():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 def import_time(statement, repeats=7):
-    "Seconds that a statement takes in a fresh interpreter; the first, which may read from disk, does not count"
+    "Seconds that a statement takes in a fresh interpreter; the first, which may read from disk, is left out"
     say(f"time of `{statement}`")
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     return median([float(child("-c", code)) for _ in range(repeats + 1)][1:])
@@ -240,39 +244,46 @@ def route_rows(n, times, reasons):
         if route in reasons: yield [f"{n:,}", route, "-", "-", "-", "-", f"not run: {reasons[route]}"]
         else:
             seen = times[route]
-            yield [f"{n:,}", route, *map(seconds, medians(seen)), times_(slow_ratio(seen, 0)), times_(slow_ratio(seen, 1)), len(seen)]
+            ratios = [times_(slow_ratio(seen, clock)) for clock in (0, 1)]
+            yield [f"{n:,}", route, *map(seconds, medians(seen)), *ratios, len(seen)]
 
 def aim(what, value, shown, met):
-    return [what, "not measured" if value is None else shown(value), "-" if value is None else "met" if met(value) else "NOT met"]
+    if value is None: return [what, "not measured", "-"]
+    return [what, shown(value), "met" if met(value) else "NOT met"]
 
 def aim_rows(times, peak, imports):
     "The aims, at the largest size"
     for bare in list(FAST)[2:]:
         for clock, name in enumerate(["wall", "CPU"]):
-            yield aim(f"<= 1.5x {bare} ({name})", ratio(times["selection"], times[bare], clock), times_, lambda r: r <= 1.5)
+            value = ratio(times["selection"], times[bare], clock)
+            yield aim(f"<= 1.5x {bare} ({name})", value, times_, lambda r: r <= 1.5)
     for route, least in [("textbook", 200), ("statsmodels", 300)]:
         for clock, name in enumerate(["wall", "CPU"]):
             value = slow_ratio(times[route], clock) if route in times else None
-            yield aim(f">= {least}x faster than {route} ({name})", value, times_, lambda r: r >= least)
+            label = f">= {least}x faster than {route} ({name})"
+            yield aim(label, value, times_, lambda r, least=least: r >= least)
     yield aim("peak memory <= input + 100 MB", peak, lambda m: f"input + {m:.0f} MB", lambda m: m <= 100)
     for statement, t in imports.items():
         yield aim(f"`{statement}` < 0.5 s", t, seconds, lambda t: t < .5)
 
 def setting():
-    return (f"p = {P}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {BLAS}.")
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}, {BLAS}."
 
 def report(results, error, peak, imports):
     last = max(results)
     return "\n\n".join([
         "# One selection",
-        setting() + " Medians over interleaved repetitions in one run; quartiles of the rounds in brackets. "
+        f"p = {P}, {setting()} Medians over interleaved repetitions in one run; "
+        "quartiles of the rounds in brackets. "
         "The selection is `knockoff_filter(X, y, random_state=0)`, without and with an intercept.",
-        "## Against a bare X'X\n\nSelection's time as a multiple of the product's: BLAS with its default threads, and with one thread. "
-        "The selection reads more than about 10,000 rows with one BLAS thread on every core.",
+        "## Against a bare X'X\n\nSelection's time as a multiple of the product's: BLAS with its default "
+        "threads, and with one thread. The selection reads more than about 10,000 rows with one BLAS thread "
+        "on every core.",
         table(["n", "", "wall", "CPU", "wall / X'X default", "CPU", "wall / X'X one thread", "CPU"],
               [row for n, (times, _) in results.items() for row in product_rows(n, times)]),
-        "## Against other routes\n\nTheir time as a multiple of that of the selections (without intercept) just before and after. "
-        f"With the same U, the textbook's statistics and ours differ by {error:.0e} of the largest.",
+        "## Against other routes\n\nTheir time as a multiple of that of the selections (without intercept) "
+        "just before and after. With the same U, the textbook's statistics and ours differ by "
+        f"{error:.0e} of the largest.",
         table(["n", "route", "wall", "CPU", "wall ratio", "CPU ratio", "repetitions"],
               [row for n, (times, reasons) in results.items() for row in route_rows(n, times, reasons)]),
         f"## Aims, at n = {last:,}" + ("" if last == 10**6 else " (they are meant for n = 1,000,000)"),
@@ -284,10 +295,13 @@ def report(results, error, peak, imports):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=lambda n: int(float(n)), nargs="+", metavar="N", help="numbers of rows (default 1e4 1e5 1e6)")
+    parser.add_argument("--sizes", type=lambda n: int(float(n)), nargs="+", metavar="N",
+                        help="numbers of rows (default 1e4 1e5 1e6)")
     parser.add_argument("--repeats", type=int, help="interleaved repetitions (default 15)")
-    parser.add_argument("--quick", action="store_true", help="1e4 and 1e5 rows, 3 repetitions, results printed only")
-    parser.add_argument("--output", type=Path, help="Markdown file (default results/one_selection.md; none with --quick)")
+    parser.add_argument("--quick", action="store_true",
+                        help="1e4 and 1e5 rows, 3 repetitions, results printed only")
+    parser.add_argument("--output", type=Path,
+                        help="Markdown file (default results/one_selection.md; none with --quick)")
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.sizes = sorted(args.sizes or ([10**4, 10**5] if args.quick else [10**4, 10**5, 10**6]))

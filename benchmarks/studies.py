@@ -1,0 +1,28 @@
+"""The moments filter in many settings: makes results/studies.npz, which notebook 61 shows."""
+import argparse
+from pathlib import Path
+
+from tqdm import tqdm
+
+from dp_knockoff.archives import check_place, save_arrays
+from dp_knockoff.trials import STUDIES
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="threads (default: 2)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "studies.npz")
+    args = parser.parse_args()
+    check_place(args.out)
+    studies = {name: make() for name, make in STUDIES.items()}
+    labels = {name: list(study.cells) for name, study in studies.items()}
+    rates = {}
+    for name, study in studies.items():
+        rates[name] = study.rates(jobs=args.jobs, cells=tqdm(study.cells, desc=name))
+    save_arrays(args.out, "studies", {"labels": labels}, **rates)
+    print(f"{sum(map(len, labels.values()))} settings; written: {args.out.name}")
+
+
+if __name__ == "__main__": main()
