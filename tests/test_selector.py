@@ -1,44 +1,113 @@
 "The scikit-learn estimator: its conventions, its bookkeeping, its refusals."
+import inspect
 import pickle
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
 
+from dp_knockoff.clip import Clip
+from dp_knockoff.errors import InputError
 from dp_knockoff.filter import knockoff_filter
-from dp_knockoff.ground import InputError, linear_model, refusal
-from dp_knockoff.mechanisms import Budget, NumpySampler, SecureSampler
+from dp_knockoff.mechanisms import Budget
+from dp_knockoff.method_labels import labels_filter
+from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
-from dp_knockoff.method_three import filter_three
 from dp_knockoff.method_two import filter_two
-from dp_knockoff.moments import Clip
-from dp_knockoff.selector import DPKnockoffSelector, Meter, Privacy, add_up
+from dp_knockoff.methods import METHODS, chooses, takes
+from dp_knockoff.models import linear_model
+from dp_knockoff.samplers import NumpySampler, SecureSampler
+from dp_knockoff.selection import select
+from dp_knockoff.selector import DPKnockoffSelector, Meter, Privacy
+from dp_knockoff.sources import moments_of, open_source
 from dp_knockoff.statistics import Statistic, csm, ols
+from dp_knockoff.testing import refusal
 
 X, y, BETA = linear_model(3000, 8, 6, random_state=0)
 Y = y + 2
-TABLE = pd.DataFrame(X, columns=list("abcdefgh"))
-THREE = dict(epsilon=2., delta=1e-5, row_bound=2., response_bound=8.)
+NAMES = list("abcdefgh")
+TABLE = pd.DataFrame(X, columns=NAMES)
+WITH_Y = TABLE.assign(y=Y)
+MOMENTS = dict(epsilon=2., delta=1e-5, row_bound=1.7, response_bound=8.)
+LABELS = dict(epsilon=2., delta=1e-5, response_bound=20., sigma=1.)
 PAPER = dict(epsilon=.9, delta=1e-2, row_bound=7., sigma=1., beta_norm=12.)
 NO_INTERCEPT = dict(fit_intercept=False)
+UNBOUND = dict(epsilon=None, delta=None, row_bound=None, response_bound=None)
 
 
-def three(**change): return DPKnockoffSelector(**{**THREE, "random_state": 0, **change})
-def paper(method="two", **change): return DPKnockoffSelector(**{**PAPER, **NO_INTERCEPT, "method": method, "random_state": 0, **change})
+def moments(**change): return DPKnockoffSelector(**{**MOMENTS, "random_state": 0, **change})
+
+
+def labels(**change): return DPKnockoffSelector(**{**LABELS, "method": "labels", "random_state": 0, **change})
+
+
+def paper(method="two", **change):
+    return DPKnockoffSelector(**{**PAPER, **NO_INTERCEPT, "method": method, "random_state": 0, **change})
+
+
+def none(**change): return DPKnockoffSelector(method="none", random_state=0, **change)
+
+
+def one(**change): return paper("one", **change)
+
+
+MAKE = {"none": none, "one": one, "two": paper, "moments": moments, "labels": labels}
 
 
 class Recorder(NumpySampler):
     "A sampler that lists what it drew"
-    def __init__(self, random_state=0): super().__init__(random_state); self.log = []
-    def gaussian(self, value, scale, purpose): self.log.append(purpose); return super().gaussian(value, scale, purpose)
-    def laplace(self, value, scale, purpose): self.log.append(purpose); return super().laplace(value, scale, purpose)
+    def __init__(self, random_state=0):
+        super().__init__(random_state)
+        self.log = []
+
+    def gaussian(self, value, scale, purpose):
+        self.log.append(purpose)
+        return super().gaussian(value, scale, purpose)
+
+    def laplace(self, value, scale, purpose):
+        self.log.append(purpose)
+        return super().laplace(value, scale, purpose)
+
+
+class Untouchable:
+    "Data that notices when it is looked at"
+    def __getattribute__(self, name): raise AssertionError("the data was touched")
+
+
+def own_statistic(A, b): return csm(ols(A, b))
+
+
+def for_eight(A, b):
+    "A statistic for eight columns only"
+    return np.arange(1., 9.) * own_statistic(A, b) if len(b) == 16 else None
+
+
+def fragile(A, b):
+    "Fails on the release's matrix, whose columns have length 1"
+    if np.allclose(np.diag(A), 1): raise ZeroDivisionError
+    return csm(ols(A, b))
+
+
+def spelled(change):
+    "The selector's parameters as arguments of a filter"
+    return {("intercept" if name == "fit_intercept" else name): value for name, value in change.items()}
+
+
+def assert_agrees(model, expected):
+    "The selector's results are those of the filter"
+    assert (model.W_ == expected.W).all() and (model.signs_ == expected.signs).all()
+    assert model.threshold_ == expected.threshold and (model.get_support() == expected.support).all()
+    assert model.selection_.guarantee == expected.guarantee == model.privacy_.guarantee
 
 
 def silently(f, *args):
@@ -58,10 +127,14 @@ def warned(f, *args):
 
 # scikit-learn's own checks; at fdr=.9 and offset=0 something is selected even from noise
 
-FINAL = {"check_fit_score_takes_y": "calls partial_fit on a fitted object, which would need a second release, and is refused (for every method alike)"}
+FINAL = {"check_fit_score_takes_y": "calls partial_fit on a fitted object, which would need a second release "
+                                    "and is refused (for every method alike)"}
 
-@parametrize_with_checks([DPKnockoffSelector(method="none"), DPKnockoffSelector(method="none", fdr=.9, offset=0),
-                          DPKnockoffSelector(**THREE), DPKnockoffSelector(**THREE, fdr=.9, offset=0, rounds=1)],
+
+@parametrize_with_checks([DPKnockoffSelector(method="none"),
+                          DPKnockoffSelector(method="none", fdr=.9, offset=0),
+                          DPKnockoffSelector(**MOMENTS),
+                          DPKnockoffSelector(**MOMENTS, fdr=.9, offset=0, rounds=1)],
                          expected_failed_checks=lambda estimator: FINAL)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
@@ -69,235 +142,460 @@ def test_scikit_learn_checks(estimator, check):
         check(estimator)
 
 
-def test_every_entry_point_takes_a_response():
+def test_every_method_of_fitting_takes_a_response():
     "What check_fit_score_takes_y looks at, on fresh objects"
     for name in ("fit", "fit_transform", "partial_fit"):
-        getattr(three(), name)(X, Y)
-        getattr(three(), name)(X.tolist(), list(Y))
+        getattr(moments(), name)(X, Y)
+        getattr(moments(), name)(X.tolist(), list(Y))
+        assert list(inspect.signature(getattr(DPKnockoffSelector, name)).parameters)[2] == "y"
 
 
 # the same answers as the filters
 
-def test_none_is_the_knockoff_filter():
-    for change in ({}, dict(s="mvr"), dict(statistic=Statistic("lasso", "lcd", 1.)), dict(fit_intercept=False), dict(offset=0), dict(fdr=.4)):
-        model = DPKnockoffSelector(method="none", random_state=3, **change).fit(X, Y)
-        arguments = {("intercept" if name == "fit_intercept" else name): value for name, value in change.items()}
-        expected = knockoff_filter(X, Y, random_state=3, **arguments)
-        assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold and model.selection_.guarantee == expected.guarantee
+@pytest.mark.parametrize("change", [
+    {}, dict(s="mvr"), dict(s=np.full(8, .1)), dict(statistic=Statistic("lasso", "lcd", 1.)),
+    dict(fit_intercept=False), dict(offset=0), dict(fdr=.4)])
+def test_none_is_the_knockoff_filter(change):
+    assert_agrees(none(**change).fit(X, Y), knockoff_filter(X, Y, random_state=0, **spelled(change)))
 
 
 def test_none_uses_sigma_when_rows_are_few():
     short = slice(0, 14)
-    W = DPKnockoffSelector(method="none", sigma=1., random_state=0).fit(X[short], Y[short]).W_
-    assert (W == knockoff_filter(X[short], Y[short], sigma=1., random_state=0).W).all()
+    model = none(sigma=1.).fit(X[short], Y[short])
+    assert_agrees(model, knockoff_filter(X[short], Y[short], sigma=1., random_state=0))
     assert "n" in refusal(DPKnockoffSelector(method="none").fit, X[short], Y[short])
 
 
-@pytest.mark.parametrize("change", [{}, dict(bounds="tight"), dict(statistic=Statistic("ridge", "lcd", .1)), dict(fdr=.35), dict(offset=0),
-                                    dict(sigma="estimate", beta_norm="estimate")])
+@pytest.mark.parametrize("change", [
+    {}, dict(bounds="tight"), dict(statistic=Statistic("ridge", "lcd", .1)), dict(fdr=.35), dict(offset=0),
+    dict(sigma="estimate", beta_norm="estimate"), dict(repaired=False), dict(epsilon_split=(.2, .4, .4)),
+    dict(delta_split=(.2, .4, .4))])
 def test_one_is_filter_one(change):
-    model, expected = paper("one", **change).fit(X, y), filter_one(X, y, random_state=0, **{**PAPER, **change})
-    assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold and (model.signs_ == expected.signs).all()
-    assert model.selection_.guarantee == expected.guarantee == model.privacy_.guarantee and "not differential privacy for every pair" in expected.guarantee
+    model = paper("one", **change).fit(X, y)
+    assert_agrees(model, filter_one(X, y, random_state=0, **{**PAPER, **change}))
+    assert "not differential privacy for every pair" in model.privacy_.guarantee
 
 
-@pytest.mark.parametrize("change, arguments", [({}, {}), (dict(bounds="coupled"), dict(bounds="coupled")), (dict(fdr=.35), dict(fdr=.35)),
-                                               (dict(statistic=Statistic("ols", "lcd")), dict(contrast="lcd")), (dict(offset=0), dict(offset=0))])
-def test_two_is_filter_two(change, arguments):
-    model, expected = paper("two", **change).fit(X, y), filter_two(X, y, random_state=0, **{**PAPER, **arguments})
-    assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold and (model.signs_ == expected.signs).all()
+@pytest.mark.parametrize("change", [
+    {}, dict(bounds="coupled"), dict(fdr=.35), dict(statistic=Statistic("ols", "lcd")), dict(offset=0),
+    dict(bounds="tight", beta_max=5.), dict(ridge_penalty=.1), dict(delta_split=(.2, .8))])
+def test_two_is_filter_two(change):
+    assert_agrees(paper("two", **change).fit(X, y), filter_two(X, y, random_state=0, **{**PAPER, **change}))
 
 
-@pytest.mark.parametrize("change", [{}, dict(fdr=.35), dict(offset=0), dict(rounds=2), dict(s="lam_min"), dict(sigma=1.), dict(response_center=2.),
-                                    dict(statistic=Statistic("ols", "csm")), dict(ranges={"x0": (-2, 2), "x5": (-3, 1)}), dict(fit_intercept=False),
-                                    dict(row_bound="private", response_bound="private"), dict(epsilon=.3), dict(delta=1e-3)])
-def test_three_is_filter_three(change):
-    model = three(**change).fit(X, Y)
-    arguments = {("intercept" if name == "fit_intercept" else name): value for name, value in change.items()}
-    expected = filter_three(X, Y, random_state=0, **{**THREE, **arguments})
-    assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold and (model.signs_ == expected.signs).all()
-    assert (model.get_support() == expected.support).all() and model.selection_.guarantee == expected.guarantee
+@pytest.mark.parametrize("change", [
+    {}, dict(fdr=.35), dict(offset=0), dict(rounds=2), dict(s="lam_min"), dict(sigma=1.), dict(balance=2.5),
+    dict(response_center=2.), dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False),
+    dict(ranges={"x0": (-2, 2), "x5": (-3, 1)}), dict(row_bound="private", response_bound="private"),
+    dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), dict(rule="knockoffs")])
+def test_moments_is_moments_filter(change):
+    expected = moments_filter(X, Y, random_state=0, **{**MOMENTS, **spelled(change)})
+    assert_agrees(moments(**change).fit(X, Y), expected)
+
+
+@pytest.mark.parametrize("change", [
+    {}, dict(fdr=.35), dict(offset=0), dict(s="lam_min"), dict(row_bound=2.), dict(response_center=2.),
+    dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False), dict(rule="bh")])
+def test_labels_is_labels_filter(change):
+    model = labels(**change).fit(X, Y)
+    assert_agrees(model, labels_filter(X, Y, random_state=0, **{**LABELS, **spelled(change)}))
+    assert model.privacy_.unit == "replace one response" and "one response" in model.privacy_.guarantee
 
 
 def test_it_finds_what_is_there():
-    model = three().fit(X, Y)
-    assert (model.get_support() == (BETA != 0)).all() and list(model.get_support(indices=True)) == list(np.flatnonzero(BETA))
-    assert (model.signs_[BETA != 0] == 1).all() and model.threshold_ < model.W_[BETA != 0].min() * 2
+    for make in (moments, labels):
+        model = make().fit(X, Y)
+        assert (model.get_support() == (BETA != 0)).all()
+        assert list(model.get_support(indices=True)) == list(np.flatnonzero(BETA))
+        assert (model.signs_[BETA != 0] == 1).all() and model.threshold_ < model.W_[BETA != 0].min() * 2
+
+
+def test_a_release_can_be_asked_again():
+    release = moments().fit(X, Y).selection_.release
+    assert_agrees(moments(fdr=.4).fit(X, Y), select(release, fdr=.4, random_state=0))
 
 
 # conventions
 
 def test_parameters_are_keyword_only_and_survive():
-    with pytest.raises(TypeError): DPKnockoffSelector("three")
-    model = three(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp")
+    with pytest.raises(TypeError): DPKnockoffSelector("moments")
+    model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp")
     copy = clone(model)
     assert copy.get_params() == model.get_params() and copy is not model
     assert DPKnockoffSelector(**model.get_params()).get_params() == model.get_params()
-    assert set(model.get_params()) == {"method", "epsilon", "delta", "fdr", "row_bound", "response_bound", "ranges", "response_center", "sigma", "beta_norm",
-                                       "bounds", "statistic", "s", "fit_intercept", "rounds", "offset", "sampler", "random_state"}
+
+
+def test_every_parameter_of_every_method_is_offered_and_no_other():
+    offered = {"method", "fit_intercept", "sampler", "random_state"}
+    for word in METHODS: offered |= {*takes(word), *chooses(word)}
+    defaults = {name: p.default for name, p in inspect.signature(DPKnockoffSelector).parameters.items()}
+    assert set(defaults) == offered - {"intercept"} == set(moments().get_params())
+    given = {name: default for name, default in defaults.items() if default is not None}
+    assert given == dict(method="moments", fdr=.2, offset=1, fit_intercept=True)
+
+
+def test_none_means_the_methods_own_default():
+    for word, make in MAKE.items():
+        model = make()
+        for name, default in {**takes(word), "rule": "knockoffs"}.items():
+            understood = name in takes(word) or name in chooses(word)
+            if name == "intercept" or not understood or getattr(model, name) is not None: continue
+            response = Y if word in ("none", "moments", "labels") else y
+            assert (make(**{name: default}).fit(X, response).W_ == make().fit(X, response).W_).all(), name
 
 
 def test_tags():
-    from sklearn.utils import get_tags
-    tags = get_tags(three())
-    assert tags.target_tags.required and tags.transformer_tags.preserves_dtype == ["float64", "float32"] and not tags.input_tags.sparse
-    assert not tags.non_deterministic and get_tags(three(sampler=NumpySampler(0))).non_deterministic   # a sampler has a state of its own
+    tags = get_tags(moments())
+    assert tags.target_tags.required and not tags.input_tags.sparse and not tags.non_deterministic
+    assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
+    assert get_tags(moments(sampler=NumpySampler(0))).non_deterministic  # a sampler has a state of its own
 
 
 def test_tables_give_names_and_tables():
-    expected = [name for name, b in zip("abcdefgh", BETA) if b]
-    pandas = three(ranges={"a": (-2, 2)}).set_output(transform="pandas")
+    expected = [name for name, b in zip(NAMES, BETA) if b]
+    pandas = moments(ranges={"a": (-2, 2)}).set_output(transform="pandas")
     out = silently(pandas.fit_transform, TABLE, pd.Series(Y))
-    assert list(out.columns) == expected == list(pandas.get_feature_names_out()) and list(pandas.selection_.names) == list("abcdefgh")
-    assert list(pandas.feature_names_in_) == list("abcdefgh") and pandas.n_features_in_ == 8 and (out.index == TABLE.index).all()
-    polars = three(ranges={"a": (-2, 2)}).set_output(transform="polars")
+    assert list(out.columns) == expected == list(pandas.get_feature_names_out())
+    assert list(pandas.selection_.names) == NAMES and (out.index == TABLE.index).all()
+    assert list(pandas.feature_names_in_) == NAMES and pandas.n_features_in_ == 8
+    polars = moments(ranges={"a": (-2, 2)}).set_output(transform="polars")
     out = silently(polars.fit_transform, pl.from_pandas(TABLE), pl.Series(Y))
-    known = hasattr(polars, "feature_names_in_")   # not on Python 3.10, whose scikit-learn does not ask polars for names
-    assert isinstance(out, pl.DataFrame) and out.columns == (expected if known else [f"x{j}" for j in np.flatnonzero(BETA)])
-    assert list(polars.selection_.names) == list("abcdefgh")
+    known = hasattr(polars, "feature_names_in_")  # not every scikit-learn asks polars for names
+    assert isinstance(out, pl.DataFrame)
+    assert out.columns == (expected if known else [f"x{j}" for j in np.flatnonzero(BETA)])
     assert (polars.W_ == pandas.W_).all() and (out.to_numpy() == X[:, BETA != 0]).all()
-    assert list(three().fit(X, Y).get_feature_names_out()) == [f"x{j}" for j in np.flatnonzero(BETA)]
-    assert three().fit(X.astype(np.float32), Y).transform(X.astype(np.float32)).dtype == np.float32
+    arrow = silently(moments(ranges={"a": (-2, 2)}).fit, pa.Table.from_pandas(TABLE), Y)
+    for model in (polars, arrow): assert list(model.selection_.names) == NAMES
+    assert (arrow.W_ == pandas.W_).all()
+    assert list(moments().fit(X, Y).get_feature_names_out()) == [f"x{j}" for j in np.flatnonzero(BETA)]
+    assert moments().fit(X.astype(np.float32), Y).transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_a_scikit_learn_that_asks_only_pandas_for_names(monkeypatch):
+    def older(estimator, data, response, **options):
+        return validate_data(estimator, np.asarray(data), response, **options)
+
+    monkeypatch.setattr("dp_knockoff.selector.validate_data", older)
+    for data in (pl.from_pandas(TABLE), pa.Table.from_pandas(TABLE)):
+        model = moments(ranges={"a": (-2, 2)}).fit(data, Y)
+        assert list(model.selection_.names) == NAMES and not hasattr(model, "feature_names_in_")
 
 
 def test_names_are_checked():
-    model = three().fit(TABLE, Y)
+    model = moments().fit(TABLE, Y)
     with pytest.raises(ValueError, match="feature names"): model.transform(TABLE.rename(columns={"a": "z"}))
-    with pytest.raises(ValueError, match="feature names"): three().partial_fit(TABLE, Y).partial_fit(TABLE[list("hgfedcba")], Y)
-    assert "clash" in refusal(three().fit, TABLE.rename(columns={"a": "b"}), Y)
-    assert "different indexes" in refusal(three().fit, TABLE, pd.Series(Y)[::-1])
-    assert "different indexes" in refusal(three().partial_fit, TABLE, pd.Series(Y)[::-1])
+    with pytest.raises(ValueError, match="feature names"):
+        moments().partial_fit(TABLE, Y).partial_fit(TABLE[NAMES[::-1]], Y)
+    assert "clash" in refusal(moments().fit, TABLE.rename(columns={"a": "b"}), Y)
+    assert "clash" in refusal(moments().fit, TABLE.set_axis([0, 0, *range(6)], axis=1), Y)
+    assert "different indexes" in refusal(moments().fit, TABLE, pd.Series(Y)[::-1])
+    assert "different indexes" in refusal(moments().partial_fit, TABLE, pd.Series(Y)[::-1])
+    assert "masked" in refusal(moments().fit, np.ma.masked_greater(X, 2), Y)
+    assert "masked" in refusal(moments().fit, X, np.ma.masked_greater(Y, 2))
+    numbered = moments().fit(TABLE.set_axis(range(8), axis=1), Y)
+    assert numbered.selection_.names[0] == "x0"  # scikit-learn knows names only as strings
+
+
+def test_the_name_of_the_column_of_ones_is_taken_only_where_there_is_one():
     ones = TABLE.rename(columns={"h": "(intercept)"})
-    assert "rename it" in refusal(three().fit, ones, Y) and "rename it" in refusal(three(**NO_INTERCEPT).partial_fit, pl.from_pandas(ones), Y)
-    assert DPKnockoffSelector(method="none").fit(ones, Y).W_.shape == (8,)
-    assert "masked" in refusal(three().fit, np.ma.masked_greater(X, 2), Y) and "masked" in refusal(three().fit, X, np.ma.masked_greater(Y, 2))
-    assert three().fit(TABLE.set_axis(range(8), axis=1), Y).selection_.names[0] == "x0"   # scikit-learn knows names only as strings
+    assert "rename it" in refusal(moments().fit, ones, Y)
+    assert "rename it" in refusal(moments(**NO_INTERCEPT).partial_fit, pl.from_pandas(ones), Y)
+    for model in (none().fit(ones, Y), none().partial_fit(ones, Y)):
+        assert model.W_.shape == (8,) and model.selection_.names[-1] == "(intercept)"
+    assert none(statistic=for_eight).partial_fit(ones, Y).W_.shape == (8,)  # and is counted
+
+
+def test_columns_may_have_the_names_of_attributes():
+    odd = ["collect", "dask", "shape", "columns", "method", "pair", "index", "column_names"]
+    assert (none().fit(TABLE.set_axis(odd, axis=1), Y).W_ == none().fit(X, Y).W_).all()
 
 
 def test_in_a_pipeline():
-    model = make_pipeline(three(), LinearRegression()).fit(X, Y)
+    model = make_pipeline(moments(), LinearRegression()).fit(X, Y)
     assert model.score(X, Y) > .98 and model[-1].n_features_in_ == 6
     assert model[0].privacy_.releases == 1
-    assert any("spends again" in text for text in warned(model.fit, X, Y)) and model[0].privacy_.releases == 2
+    assert any("spends again" in text for text in warned(model.fit, X, Y))
+    assert model[0].privacy_.releases == 2
 
 
 def test_columns_come_back():
-    model = three().fit(X, Y)
+    model = moments().fit(X, Y)
     back = model.inverse_transform(model.transform(X))
     assert (back[:, BETA != 0] == X[:, BETA != 0]).all() and not back[:, BETA == 0].any()
 
 
+RESULTS = {"get_support": lambda m: m.get_support(), "transform": lambda m: m.transform(X),
+           "selection_": lambda m: m.selection_, "W_": lambda m: m.W_, "threshold_": lambda m: m.threshold_,
+           "signs_": lambda m: m.signs_, "finish": lambda m: m.finish()}
+
+
 def test_unfitted():
-    for ask in (lambda m: m.get_support(), lambda m: m.transform(X), lambda m: m.selection_, lambda m: m.W_, lambda m: m.threshold_, lambda m: m.privacy_,
-                lambda m: m.finish(), lambda m: m.get_feature_names_out()):
-        with pytest.raises(NotFittedError): ask(three())
-    assert not hasattr(three(), "selection_") and not hasattr(three(), "no_such_thing")
-    with pytest.raises(AttributeError, match="no_such_thing"): three().no_such_thing
+    for ask in (*RESULTS.values(), lambda m: m.privacy_, lambda m: m.get_feature_names_out()):
+        with pytest.raises(NotFittedError): ask(moments())
+    assert not hasattr(moments(), "selection_") and not hasattr(moments(), "no_such_thing")
+    with pytest.raises(AttributeError, match="no_such_thing"): moments().no_such_thing
 
 
 def test_nothing_selected_says_why():
-    model = three(epsilon=.01).fit(X[:100], Y[:100])
+    model = moments(epsilon=.01).fit(X[:100], Y[:100])
     texts = warned(model.transform, X)
-    assert model.selection_.explain() in texts and any("No features were selected" in text for text in texts)
+    assert model.selection_.explain() in texts
+    assert any("No features were selected" in text for text in texts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert model.transform(X).shape == (3000, 0)
         assert model.set_output(transform="pandas").transform(X).shape == (3000, 0)
     assert model.threshold_ == np.inf and model.privacy_.epsilon == .01
-    assert not warned(three().fit(X, Y).transform, X)
+    assert not warned(moments().fit(X, Y).transform, X)
 
 
 def test_a_fitted_selector_pickles():
-    model = three().fit(X, Y)
-    copy = pickle.loads(pickle.dumps(model))
-    assert (copy.W_ == model.W_).all() and copy.privacy_ == model.privacy_
-    unfinished = pickle.loads(pickle.dumps(three().partial_fit(X, Y)))
-    assert "selection_" not in vars(unfinished) and (unfinished.W_ == model.W_).all()
+    for make in MAKE.values():
+        model = make().fit(X, y)
+        copy = pickle.loads(pickle.dumps(model))
+        assert (copy.W_ == model.W_).all() and copy.privacy_ == model.privacy_
+    unfinished = pickle.loads(pickle.dumps(moments().partial_fit(X, y)))
+    assert "selection_" not in vars(unfinished) and (unfinished.W_ == moments().fit(X, y).W_).all()
+
+
+def arrays(x, seen):
+    "All arrays that can be reached from an object"
+    if id(x) in seen: return
+    seen.add(id(x))
+    if isinstance(x, np.ndarray): yield x
+    elif isinstance(x, dict): yield from (a for v in x.values() for a in arrays(v, seen))
+    elif isinstance(x, (list, tuple)): yield from (a for v in x for a in arrays(v, seen))
+    elif hasattr(x, "__dict__"): yield from arrays(vars(x), seen)
 
 
 def test_exact_sums_do_not_outlive_the_draw():
     "Nothing in a finished selector can tell the exact moments"
-    def arrays(x, seen):
-        if id(x) in seen: return
-        seen.add(id(x))
-        if isinstance(x, np.ndarray): yield x
-        elif isinstance(x, dict): yield from (a for v in x.values() for a in arrays(v, seen))
-        elif isinstance(x, (list, tuple)): yield from (a for v in x for a in arrays(v, seen))
-        elif hasattr(x, "__dict__"): yield from arrays(vars(x), seen)
-    exact = three().partial_fit(X, Y)._moments
+    exact = moments().partial_fit(X, Y)._moments
     secrets = np.concatenate([exact.Xty, exact.XtX.ravel(), exact.mean, exact.scatter.ravel()])
     secrets = secrets[np.abs(secrets - np.round(secrets)) > 1e-9]
-    for model in (three().fit(X, Y), three().partial_fit(X, Y).finish()):
-        values = np.concatenate([a.ravel().astype(float) for a in arrays(vars(model), set()) if a.dtype.kind == "f"])
-        assert not np.isclose(values[:, None], secrets, rtol=1e-12, atol=0).any()
-    unfinished = three().partial_fit(X, Y)
-    assert any(np.isclose(a.ravel()[:, None], secrets, rtol=1e-12).any() for a in arrays(vars(unfinished), set()) if a.dtype.kind == "f")
+
+    def tells(model):
+        floats = [a.ravel() for a in arrays(vars(model), set()) if a.dtype.kind == "f"]
+        return np.isclose(np.concatenate(floats)[:, None], secrets, rtol=1e-12, atol=0).any()
+
+    assert not tells(moments().fit(X, Y)) and not tells(moments().fit(open_source(X, Y)))
+    assert not tells(moments().partial_fit(X, Y).finish())
+    assert tells(moments().partial_fit(X, Y))
+
+
+# whatever rows can be read from
+
+def chunked(table=TABLE, response=Y):
+    for first in range(0, 3000, 700): yield table[first:first + 700], response[first:first + 700]
+
+
+def forms(folder):
+    "The same rows in many forms: data, response"
+    import dask.array as da
+    import dask.dataframe as dd
+    csv, parquet = folder / "a.csv", folder / "a.parquet"
+    halves = [folder / "b0.parquet", folder / "b1.parquet"]
+    WITH_Y.to_csv(csv, index=False)
+    WITH_Y.to_parquet(parquet)
+    WITH_Y[:1000].to_parquet(halves[0])
+    WITH_Y[1000:].to_parquet(halves[1])
+    np.save(folder / "X.npy", X)
+    np.save(folder / "y.npy", Y)
+    return {"csv": (csv, "y"), "parquet, its name as a string": (str(parquet), "y"), "several": (halves, "y"),
+            "npy": (folder / "X.npy", str(folder / "y.npy")), "npy, array": ([folder / "X.npy"], Y),
+            "pandas, column": (WITH_Y, "y"),
+            "polars, column": (pl.from_pandas(WITH_Y), "y"), "query": (pl.from_pandas(WITH_Y).lazy(), "y"),
+            "arrow, column": (pa.Table.from_pandas(WITH_Y), "y"), "function of chunks": (chunked, None),
+            "chunks": (chunked(), None), "list of chunks": (list(chunked()), None),
+            "chunks, column": (lambda: iter([WITH_Y[:10], WITH_Y[10:]]), "y"),
+            "source": (open_source(X, Y), None),
+            "dask array": (da.from_array(X, chunks=(800, 8)), da.from_array(Y, chunks=800)),
+            "dask frame": (dd.from_pandas(WITH_Y, npartitions=3), "y")}
+
+
+FORMS = ("csv", "parquet, its name as a string", "several", "npy", "npy, array", "pandas, column",
+         "polars, column", "query", "arrow, column", "function of chunks", "chunks", "list of chunks",
+         "chunks, column", "source", "dask array", "dask frame")
+NAMELESS = ("npy", "npy, array", "source", "dask array")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_the_rows_gives_one_answer(form, tmp_path):
+    for name in ("fit", "partial_fit"):
+        data, response = forms(tmp_path)[form]
+        model = getattr(moments(), name)(data, response).finish()
+        names = [f"x{j}" for j in range(8)] if form in NAMELESS else NAMES
+        assert np.allclose(model.W_, moments().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
+        assert list(model.feature_names_in_) == list(model.selection_.names) == names
+        assert model.n_features_in_ == 8 and model.privacy_.releases == 1
+    assert (silently(model.transform, TABLE.set_axis(names, axis=1)) == X[:, BETA != 0]).all()
+
+
+def test_all_forms_are_tried(tmp_path): assert tuple(forms(tmp_path)) == FORMS
+
+
+@pytest.mark.parametrize("word", METHODS)
+def test_every_method_reads_a_file(word, tmp_path):
+    TABLE.assign(y=y).to_csv(tmp_path / "a.csv", index=False)
+    model = MAKE[word]().fit(tmp_path / "a.csv", "y")
+    assert np.allclose(model.W_, MAKE[word]().fit(X, y).W_, rtol=1e-6, atol=1e-9)
+
+
+def test_moments_that_were_collected_before(tmp_path):
+    bounds = Clip(1.7, 8., {"b": (-2., 3.)}, 1.)
+    halves = [moments_of(part, "y", clip=bounds) for part in (WITH_Y[:1000], WITH_Y[1000:])]
+    paths = [part.save(tmp_path / f"{i}.npz") for i, part in enumerate(halves)]
+    budget = dict(epsilon=2., delta=1e-5, random_state=0)
+    expected = moments(ranges={"b": (-2, 3)}, response_center=1.).fit(TABLE, Y).W_
+    for data in (halves[0] + halves[1], paths, tuple(map(str, paths)), open_source(halves[0] + halves[1])):
+        model = DPKnockoffSelector(**budget).fit(data)
+        assert np.allclose(model.W_, expected, rtol=1e-6, atol=1e-9)
+        assert list(model.feature_names_in_) == NAMES and model.n_features_in_ == 8
+        assert "given along with Moments" in refusal(moments().fit, data)
+    plain = moments_of(X, Y)
+    assert np.allclose(none().fit(plain).W_, none().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
+    assert "without bounds" in refusal(DPKnockoffSelector(**budget).fit, plain)
+    assert "without a Clip" in refusal(none().fit, halves[0])
+    assert "summed already" in refusal(labels().fit, plain)
+    added = moments(ranges={"b": (-2, 3)}, response_center=1.).partial_fit(halves[0]).partial_fit(halves[1])
+    assert np.allclose(added.W_, expected, rtol=1e-6, atol=1e-9)
+    assert "not collected within the bounds" in refusal(moments().partial_fit, halves[0])
+
+
+def test_a_release_is_not_data():
+    release = moments().fit(X, Y).selection_.release
+    sampler = Recorder()
+    assert "select(...)" in refusal(moments(sampler=sampler).fit, release) and not sampler.log
+
+
+def test_other_columns_are_not_added(tmp_path):
+    model = moments().partial_fit(TABLE, Y)
+    other = WITH_Y.rename(columns={"a": "z"})
+    assert "z" in refusal(model.partial_fit, other, "y")
+    assert (model.W_ == moments().fit(X, Y).W_).all()
+    mixed = moments().partial_fit(WITH_Y[:1000], "y").partial_fit(TABLE[1000:], Y[1000:])
+    assert np.allclose(mixed.W_, moments().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
+
+
+def test_a_refit_forgets_the_columns_of_the_fit_before():
+    model = none().fit(WITH_Y, "y")
+    assert hasattr(model, "feature_names_in_")
+    assert not hasattr(model.fit(X[:, :5], Y), "feature_names_in_") and model.n_features_in_ == 5
+    assert list(model.fit(WITH_Y, "y").feature_names_in_) == NAMES and model.n_features_in_ == 8
+
+
+def test_what_has_no_rows_to_hand_on_is_refused_before_it_spends(tmp_path):
+    sampler = Recorder()
+    model = moments(sampler=sampler)
+    for form, (data, response) in forms(tmp_path).items():
+        assert "call fit, then transform" in refusal(model.fit_transform, data, response), form
+        pipeline = make_pipeline(model, LinearRegression())
+        assert "call fit, then transform" in refusal(pipeline.fit, data, response), form
+    assert not sampler.log and model._releases == 0
+    assert "epsilon is missing" in refusal(moments(epsilon=None).fit_transform, Untouchable(), None)
+    assert "row_bound is missing" in refusal(moments(row_bound=None).fit_transform, Untouchable(), None)
+
+
+def test_a_file_that_is_not_there_leaves_everything_as_it_was(tmp_path):
+    model = moments().fit(TABLE, Y)
+    before = dict(vars(model))
+    assert "nowhere.csv" in refusal(lambda: warned(model.fit, tmp_path / "nowhere.csv", "y"))
+    (tmp_path / "hole.csv").write_text("z,y\n1,2\n,3\n4,5\n")
+    assert "missing" in refusal(lambda: warned(model.fit, tmp_path / "hole.csv", "y"))
+    assert vars(model) == before and model.n_features_in_ == 8
+
+
+def test_what_is_read_once_is_not_passed_over_twice():
+    sampler = Recorder()
+    for change in (dict(rounds=2), dict(row_bound="private")):
+        assert "several passes" in refusal(moments(sampler=sampler, **change).fit, chunked())
+    assert not sampler.log
+    assert (moments(rounds=2).fit(lambda: chunked()).W_ != moments().fit(X, Y).W_).any()
+
+
+def test_rows_without_a_response_are_refused():
+    for data in (X, TABLE, X.tolist(), pl.from_pandas(TABLE)):
+        with pytest.raises(ValueError, match=r"requires y|yield \(X, y\) pairs"): moments().fit(data)
+    assert "yield (X, y) pairs" in refusal(moments().fit, lambda: iter([TABLE]))
 
 
 # randomness
 
 def test_random_state_reproduces():
-    assert (three(random_state=7).fit(X, Y).W_ == three(random_state=7).fit(X, Y).W_).all()
-    assert (three(random_state=7).fit(X, Y).W_ != three(random_state=8).fit(X, Y).W_).any()
-    assert (three(random_state=None).fit(X, Y).W_ != three(random_state=None).fit(X, Y).W_).any()
-    assert (three(random_state=np.int64(7)).fit(X, Y).W_ == three(random_state=7).fit(X, Y).W_).all()
-    a, b = (three(random_state=np.random.default_rng(7)).fit(X, Y) for _ in range(2))
-    assert (a.W_ == b.W_).all() and (filter_three(X, Y, random_state=np.random.default_rng(7), **THREE).W == a.W_).all()
+    def W(random_state): return moments(random_state=random_state).fit(X, Y).W_
+    assert (W(7) == W(7)).all() and (W(np.int64(7)) == W(7)).all()
+    assert (W(7) != W(8)).any() and (W(None) != W(None)).any()
+    a, b = (moments(random_state=np.random.default_rng(7)).fit(X, Y) for _ in range(2))
+    assert (a.W_ == b.W_).all()
+    assert (moments_filter(X, Y, random_state=np.random.default_rng(7), **MOMENTS).W == a.W_).all()
+    first = a.W_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert (a.W_ != a.fit(X, Y).W_).any() or (b.W_ != a.W_).any()
+        assert (a.fit(X, Y).W_ != first).any()
 
 
 def test_a_random_state_of_numpy_is_taken_and_moves_on():
-    a, b = (three(random_state=np.random.RandomState(7)).fit(X, Y) for _ in range(2))
+    a, b = (moments(random_state=np.random.RandomState(7)).fit(X, Y) for _ in range(2))
     first = a.W_
     assert (first == b.W_).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert (a.fit(X, Y).W_ != first).any()
     state = np.random.RandomState(7)
-    three(random_state=state).partial_fit(X, Y)
-    assert state.bytes(4) == np.random.RandomState(7).bytes(4)   # collecting draws nothing, not even a seed
+    moments(random_state=state).partial_fit(X, Y)
+    assert state.bytes(4) == np.random.RandomState(7).bytes(4)  # collecting draws nothing, not even a seed
 
 
 def test_a_sampler_draws_and_random_state_decides_the_knockoffs():
     sampler = Recorder(5)
-    model = three(sampler=sampler).fit(X, Y)
+    model = moments(sampler=sampler).fit(X, Y)
     assert sampler.log == ["moments", "clamped responses"]
-    assert (model.W_ == filter_three(X, Y, random_state=0, sampler=NumpySampler(5), **THREE).W).all()
-    assert "drawn before" in refusal(lambda: warned(model.fit, X, Y)) and model.privacy_.releases == 1   # a used sampler refuses; nothing was spent
-    assert "OpenDP" in three(sampler=SecureSampler()).fit(X, Y).selection_.notes[-1]
+    assert (model.W_ == moments_filter(X, Y, random_state=0, sampler=NumpySampler(5), **MOMENTS).W).all()
+    assert "drawn before" in refusal(lambda: warned(model.fit, X, Y))  # a used sampler refuses
+    assert model.privacy_.releases == 1                                # and nothing was spent
+    assert "OpenDP" in moments(sampler=SecureSampler()).fit(X, Y).selection_.notes[-1]
 
 
 # chunks
 
-@pytest.mark.parametrize("make, response", [(lambda: DPKnockoffSelector(method="none", random_state=0), Y), (lambda: paper("one"), y), (lambda: paper("two"), y),
-                                            (three, Y), (lambda: three(ranges={"x1": (-2, 2.5)}, response_center=2.), Y), (lambda: three(**NO_INTERCEPT), y)])
-def test_chunks_give_what_fit_gives(make, response):
-    whole, parts = make().fit(X, response), make()
-    for rows in np.split(np.arange(3000), [1, 500, 1700]): assert parts.partial_fit(X[rows], response[rows]) is parts
+@pytest.mark.parametrize("make, change, response", [
+    (none, {}, Y), (one, {}, y), (paper, {}, y), (moments, {}, Y), (moments, NO_INTERCEPT, y),
+    (moments, dict(ranges={"x1": (-2, 2.5)}, response_center=2.), Y), (moments, dict(rule="bh"), Y),
+    (moments, dict(balance=2.), Y), (none, dict(s="sdp", **NO_INTERCEPT), y)])
+def test_chunks_give_what_fit_gives(make, change, response):
+    whole, parts = make(**change).fit(X, response), make(**change)
+    for rows in np.split(np.arange(3000), [1, 500, 1700]):
+        assert parts.partial_fit(X[rows], response[rows]) is parts
     assert parts.finish() is parts and np.allclose(parts.W_, whole.W_, rtol=1e-6, atol=1e-9)
     assert (parts.get_support() == whole.get_support()).all() and parts.privacy_ == whole.privacy_
 
 
-@pytest.mark.parametrize("ask", [lambda m: m.get_support(), lambda m: m.transform(X), lambda m: m.selection_, lambda m: m.W_, lambda m: m.threshold_,
-                                 lambda m: m.signs_, lambda m: m.finish()])
+def test_labels_are_not_collected():
+    text = refusal(labels().partial_fit, Untouchable(), Untouchable())
+    assert "method='labels'" in text and "call fit" in text
+    collected = none().partial_fit(X, Y).set_params(**labels().get_params())
+    assert "method='labels'" in refusal(collected.finish) and collected._releases == 0
+
+
+@pytest.mark.parametrize("ask", RESULTS)
 def test_asking_draws_once(ask):
     sampler = Recorder()
-    model = three(sampler=sampler).partial_fit(X, Y)
+    model = moments(sampler=sampler).partial_fit(X, Y)
     assert not sampler.log and model.privacy_.releases == 0 and model.privacy_.spent is None
-    ask(model)
+    RESULTS[ask](model)
     assert sampler.log == ["moments", "clamped responses"]
     W = model.W_.copy()
-    for _ in range(3): model.get_support(); model.transform(X); model.finish(); model.get_feature_names_out(); model.selection_
+    for _ in range(3):
+        for again in (*RESULTS.values(), lambda m: m.get_feature_names_out()): again(model)
     assert len(sampler.log) == 2 and (model.W_ == W).all() and model.privacy_.releases == 1
 
 
 def test_looking_draws_nothing():
-    import inspect
     sampler = Recorder()
-    model = three(sampler=sampler).partial_fit(X, Y)
-    repr(model), model._repr_html_(), inspect.getmembers(model), dir(model), repr(model.privacy_)
+    model = moments(sampler=sampler).partial_fit(X, Y)
+    for look in (repr, inspect.getmembers, dir): look(model)
+    model._repr_html_()
+    repr(model.privacy_)
     make_pipeline(model, LinearRegression().fit(X, Y))._repr_html_()
     with pytest.raises(NotFittedError, match="finish"): model.get_feature_names_out()
     assert not sampler.log and model.privacy_.releases == 0
@@ -306,74 +604,103 @@ def test_looking_draws_nothing():
 
 
 def test_a_result_is_final():
-    for model in (three().fit(X, Y), three().partial_fit(X, Y).finish()):
+    for model in (moments().fit(X, Y), moments().partial_fit(X, Y).finish()):
         W = model.W_
-        assert "second" in refusal(model.partial_fit, X, Y) and "spends again" in refusal(model.partial_fit, X, Y)
+        text = refusal(model.partial_fit, X, Y)
+        assert "second" in text and "spends again" in text
         assert model.W_ is W and model.privacy_.releases == 1
-    assert "spends" not in refusal(DPKnockoffSelector(method="none").fit(X, Y).partial_fit, X, Y)
+    assert "spends" not in refusal(none().fit(X, Y).partial_fit, X, Y)
 
 
 def test_fit_starts_anew():
-    model = three().partial_fit(X[:1000], 5 * Y[:1000]).fit(X, Y)
-    assert (model.W_ == three().fit(X, Y).W_).all() and model.privacy_.releases == 1
+    model = moments().partial_fit(X[:1000], 5 * Y[:1000]).fit(X, Y)
+    assert (model.W_ == moments().fit(X, Y).W_).all() and model.privacy_.releases == 1
 
 
 def test_a_chunk_is_added_whole_or_not_at_all():
-    model = three().partial_fit(X[:1500], Y[:1500])
+    model = moments().partial_fit(X[:1500], Y[:1500])
     bad = np.where(np.arange(1500) == 7, np.nan, Y[1500:])
+    names = [f"x{j}" for j in range(8)]
     with pytest.raises(ValueError, match="NaN"): model.partial_fit(X[1500:], bad)
-    assert np.allclose(model.partial_fit(X[1500:], Y[1500:]).W_, three().fit(X, Y).W_, rtol=1e-6)
+    assert "NaN" in refusal(model.partial_fit, TABLE[1500:].set_axis(names, axis=1).assign(y=bad), "y")
+    assert np.allclose(model.partial_fit(X[1500:], Y[1500:]).W_, moments().fit(X, Y).W_, rtol=1e-6)
 
 
 def test_clipping_is_not_forgotten_in_chunks():
-    assert three(ranges={"x0": (-2, 2)}, response_center=1.).partial_fit(X, Y)._moments.clip == Clip(2., 8., {"x0": (-2, 2)}, 1., True)
-    far = X.copy(); far[0] = 1e6
-    gone = three().partial_fit(far, Y)._moments
-    assert gone.row_norm <= 2. + 1e-9 and gone.cut[0] > 0
+    collected = moments(ranges={"x0": (-2, 2)}, response_center=1.).partial_fit(X, Y)._moments
+    assert collected.clip == Clip(1.7, 8., {"x0": (-2, 2)}, 1., True)
+    far = X.copy()
+    far[0] = 1e6
+    gone = moments().partial_fit(far, Y)._moments
+    assert gone.row_norm <= collected.clip.design_bound + 1e-9 and gone.cut[0] > 0
 
 
 @pytest.mark.parametrize("change, words", [
-    (dict(row_bound=3.), "changed"), (dict(response_bound=9.), "changed"), (dict(ranges={"x0": (-2, 2)}), "changed"), (dict(fit_intercept=False), "changed"),
-    (dict(response_center=1.), "changed"), (dict(method="none", epsilon=None, delta=None, row_bound=None, response_bound=None), "changed"),
-    (dict(rounds=3), "3 passes"), (dict(row_bound="private"), "row_bound='private'"), (dict(response_bound="private"), "response_bound='private'"),
-    (dict(epsilon=None), "epsilon is missing"), (dict(fdr=2), "fdr=2")])
+    (dict(row_bound=3.), "changed"), (dict(response_bound=9.), "changed"),
+    (dict(ranges={"x0": (-2, 2)}), "changed"), (dict(fit_intercept=False), "changed"),
+    (dict(response_center=1.), "changed"), (dict(method="none", **UNBOUND), "changed"),
+    (dict(rounds=3), "3 passes"), (dict(row_bound="private"), "row_bound='private'"),
+    (dict(response_bound="private"), "response_bound='private'"),
+    (dict(row_bound=None), "row_bound is missing"), (dict(epsilon=None), "epsilon is missing"),
+    (dict(fdr=2), "fdr=2")])
 def test_what_changed_between_chunks_and_finish_is_noticed(change, words):
     sampler = Recorder()
-    model = three(sampler=sampler).partial_fit(X, Y)
-    model.set_params(**({"sampler": None} if change.get("method") == "none" else {}), **change)
-    assert words in refusal(model.finish) and words in refusal(model.partial_fit, X, Y) and words in refusal(model.get_support)
+    model = moments(sampler=sampler).partial_fit(X, Y)
+    if change.get("method") == "none": model.set_params(sampler=None)
+    model.set_params(**change)
+    for refused in (model.finish, model.get_support): assert words in refusal(refused)
+    assert words in refusal(model.partial_fit, X, Y)
     assert not sampler.log and model.privacy_.spent is None
-    assert (model.set_params(**three(sampler=sampler).get_params()).W_ == three(sampler=NumpySampler(0)).fit(X, Y).W_).all()
+    expected = moments(sampler=NumpySampler(0)).fit(X, Y).W_
+    assert (model.set_params(**moments(sampler=sampler).get_params()).W_ == expected).all()
 
 
-def test_another_fdr_may_be_chosen_until_the_draw():
-    model = three().partial_fit(X, Y).set_params(fdr=.3)
-    assert model.selection_.fdr == .3
+def test_another_question_may_be_asked_until_the_draw():
+    model = moments().partial_fit(X, Y).set_params(fdr=.3, rule="bh", balance=2.)
+    assert model.selection_.fdr == .3 and model.selection_.rule == "bh"
+    assert np.allclose(model.W_, moments(fdr=.3, rule="bh", balance=2.).fit(X, Y).W_, rtol=1e-6)
 
 
-# the ledger
+# the account
 
 def test_fitting_twice_warns_and_counts():
-    model = three(random_state=None)
+    model = moments(random_state=None)
     assert not warned(model.fit, X, Y)
-    assert model.privacy_ == Privacy("three", 2., 1e-5, Budget(2., 1e-5), 1, model.selection_.guarantee, "replace one row")
+    assert model.privacy_ == Privacy("moments", 2., 1e-5, Budget(2., 1e-5), 1, model.selection_.guarantee)
+    assert model.privacy_.unit == "replace one row"
     text, = warned(model.fit, X, Y)
-    assert "spends again: together (epsilon=4, delta=2e-05) by composition" in text and "same noise" not in text
-    assert model.privacy_.spent == Budget(4., 2e-5) and model.privacy_.releases == 2 and model.privacy_.epsilon == 2.
+    assert "spends again: together (epsilon=4, delta=2e-05) by composition" in text
+    assert "everyone whose row is in both" in text and "same noise" not in text and "proved" not in text
+    assert model.privacy_.spent == Budget(4., 2e-5) and model.privacy_.releases == 2
+    assert model.privacy_.epsilon == 2.
     text, = warned(model.set_params(epsilon=1.).fit, X, Y)
-    assert "(epsilon=5, delta=3e-05)" in text and model.privacy_.spent.epsilon == 5. and "(epsilon=5, delta=3e-05) in 3 releases" in repr(model.privacy_)
-    assert model.set_params(epsilon=9., method="none").privacy_.epsilon == 1. and model.privacy_.method == "three"   # of the result, not of the parameters
-    model.set_params(epsilon=1., method="three")
-    assert not warned(clone(model).fit, X, Y) and clone(model).fit(X, Y).privacy_.spent == Budget(1., 1e-5)
+    assert "(epsilon=5, delta=3e-05)" in text and model.privacy_.spent.epsilon == 5.
+    assert "(epsilon=5, delta=3e-05) in 3 releases" in repr(model.privacy_)
+    model.set_params(epsilon=9., method="none")  # the account is of the result, not of the parameters
+    assert model.privacy_.epsilon == 1. and model.privacy_.method == "moments"
+    model.set_params(epsilon=1., method="moments")
+    fresh = clone(model)
+    assert not warned(fresh.fit, X, Y) and fresh.privacy_.spent == Budget(1., 1e-5)
+
+
+def test_the_warning_points_at_the_caller():
+    model = moments().fit(X, Y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, Y)
+    assert caught[0].filename == __file__
 
 
 def test_a_seed_repeats_its_noise_and_says_so():
-    text, = warned(three().fit(X, Y).fit, X, Y)
+    text, = warned(moments().fit(X, Y).fit, X, Y)
     assert "random_state=0 repeats the same noise" in text and "SecureSampler" in text
-    other = X.copy(); other[0] = -other[0]
-    a, b = (three().fit(data, Y).selection_.details["release"].products for data in (X, other))
-    x, z = (three().partial_fit(data, Y)._moments.Xty for data in (X, other))
-    assert np.allclose(b - a, z - x, atol=1e-8)   # which is why
+    model = moments(sampler=SecureSampler()).fit(X, Y)
+    assert "same noise" not in warned(model.fit, X, Y)[0]
+    other = X.copy()
+    other[0] = -other[0]
+    a, b = (moments().fit(data, Y).selection_.release.products for data in (X, other))
+    x, z = (moments().partial_fit(data, Y)._moments.Xty for data in (X, other))
+    assert np.allclose(b - a, z - x, atol=1e-8)  # which is why
 
 
 def test_composition_of_the_papers_methods_is_not_claimed():
@@ -382,118 +709,203 @@ def test_composition_of_the_papers_methods_is_not_claimed():
         assert f"not for '{method}'" in text and "(epsilon=1.8, delta=0.02)" in text
 
 
+def test_labels_compose_for_responses():
+    text, = warned(labels().fit(X, Y).fit, X, Y)
+    assert "everyone whose response is in both" in text and "proved" not in text
+
+
 def test_the_warning_can_forbid():
-    model = three().fit(X, Y)
+    model = moments().fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="spends again"): model.fit(X, Y)
     assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5)
-    assert (model.W_ == three().fit(X, Y).W_).all()   # what was paid for is still there
+    assert (model.W_ == moments().fit(X, Y).W_).all()  # what was paid for is still there
 
 
 def test_deltas_that_protect_nobody():
-    model = three(delta=.6).fit(X, Y)
-    assert "protects nobody" in refusal(model.fit, X, Y) and model.privacy_.releases == 1 and model.privacy_.delta == .6
-    assert add_up(None, Budget(1.)) == Budget(1.)
+    model = moments(delta=.6).fit(X, Y)
+    assert "protects nobody" in refusal(model.fit, X, Y)
+    assert model.privacy_.releases == 1 and model.privacy_.delta == .6
+    half = moments(delta=.5).fit(X, Y)
+    assert "protects nobody" in refusal(half.fit, X, Y)  # a delta of exactly 1
 
 
 def test_none_spends_nothing():
-    model = DPKnockoffSelector(method="none", random_state=0).fit(X, Y)
+    model = none().fit(X, Y)
     assert not warned(model.fit, X, Y)
     assert model.privacy_.spent is None and model.privacy_.releases == 0 and model.privacy_.epsilon is None
     assert "Not private" in repr(model.privacy_) and "nothing" in repr(model.privacy_)
-    was_private = three().fit(X, Y).set_params(method="none", epsilon=None, delta=None, row_bound=None, response_bound=None)
-    assert not warned(was_private.fit, X, Y) and was_private.privacy_.spent == Budget(2., 1e-5) and was_private.privacy_.epsilon is None
+    was_private = moments().fit(X, Y).set_params(method="none", **UNBOUND)
+    assert not warned(was_private.fit, X, Y)
+    assert was_private.privacy_.spent == Budget(2., 1e-5) and was_private.privacy_.epsilon is None
 
 
 def test_a_failure_after_the_draw_is_paid_for():
-    def fragile(A, b):
-        if len(A) > 6: raise ZeroDivisionError
-        return csm(ols(A, b))
-    model = three(statistic=fragile)
+    model = moments(statistic=fragile)
     with pytest.raises(ZeroDivisionError): model.fit(X, Y)
-    assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5) and "no result" in repr(model.privacy_)
+    assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5)
+    assert "no result" in repr(model.privacy_)
     with pytest.raises(NotFittedError): model.get_support()
     assert "spends again" in warned(model.set_params(statistic=None).fit, X, Y)[0]
     with pytest.raises(ZeroDivisionError): warned(model.set_params(statistic=fragile).fit, X, Y)
-    with pytest.raises(NotFittedError): model.get_support()   # the second result must not pass for the third
+    with pytest.raises(NotFittedError): model.get_support()  # the second result must not pass for the third
     assert model.privacy_.releases == 3
+
+
+def test_a_statistic_that_fails_when_it_is_tried_out_costs_nothing():
+    def too_many(A, b):
+        if len(A) > 6: raise ZeroDivisionError
+        return csm(ols(A, b))
+    sampler = Recorder()
+    model = moments(statistic=too_many, sampler=sampler)
+    with pytest.raises(ZeroDivisionError): model.fit(X, Y)
+    assert not sampler.log and model._releases == 0 and model._spent is None
 
 
 def test_the_meter_sees_both_kinds_of_noise():
     for draw in ("gaussian", "laplace"):
         meter = Meter(NumpySampler(0))
-        assert not meter.drawn and getattr(meter, draw)(1., 2., "a") == getattr(NumpySampler(0), draw)(1., 2., "a") and meter.drawn
+        assert not meter.drawn and meter.name == NumpySampler.name
+        assert getattr(meter, draw)(1., 2., "a") == getattr(NumpySampler(0), draw)(1., 2., "a")
+        assert meter.drawn
+        refused = Meter(NumpySampler(0))
+        assert "nothing was drawn" in refusal(getattr(refused, draw), np.nan, 2., "a") and not refused.drawn
 
 
 def test_a_refused_fit_leaves_everything_as_it_was():
-    model = three().fit(TABLE, Y)
+    model = moments().fit(TABLE, Y)
     before = dict(vars(model))
     assert "fdr" in refusal(model.set_params(fdr=7).fit, X, Y)
     model.set_params(fdr=.2)
     with pytest.raises(ValueError, match="NaN"): model.fit(X[:, :3], np.full(3000, np.nan))
     assert vars(model) == before and list(model.get_feature_names_out()) and model.n_features_in_ == 8
-    assert "'z'" in refusal(lambda: warned(model.set_params(ranges={"z": (0, 1)}).fit, TABLE, Y)) and vars(model) == {**before, "ranges": {"z": (0, 1)}}
-    unfinished = three().partial_fit(X, Y)
+    model.set_params(ranges={"z": (0, 1)})
+    assert "'z'" in refusal(lambda: warned(model.fit, TABLE, Y))
+    assert vars(model) == {**before, "ranges": {"z": (0, 1)}}
+    unfinished = moments().partial_fit(X, Y)
     with pytest.raises(ValueError, match="NaN"): unfinished.fit(X[:, :3], np.full(3000, np.nan))
-    assert (unfinished.W_ == three().fit(X, Y).W_).all()
+    assert (unfinished.W_ == moments().fit(X, Y).W_).all()
 
 
 # refusals
 
 REFUSED = [
-    (three(epsilon=None), "epsilon is missing: pass a privacy budget, e.g. epsilon=1.0"), (three(delta=None), "delta is missing"), (three(delta=0.), "leaves no room"),
-    (three(epsilon=-1), "epsilon=-1"), (three(delta=2.), "delta=2.0"), (three(row_bound=None), "row_bound is missing: pass a public number"),
-    (three(response_bound=None), "response_bound is missing: pass a public number"), (three(row_bound=0), "row_bound=0"), (three(response_bound="big"), "response_bound='big'"),
-    (three(ranges=[(0, 1)]), "is not a dict"), (three(ranges={"x0": (1, 0)}), "column 'x0'"), (three(ranges={"x0": (0, 1)}, fit_intercept=False), "intercept"),
-    (three(response_center="a"), "response_center='a'"), (three(sigma=-1), "sigma=-1"), (three(sigma="estimate"), "sigma='estimate'"), (three(s="best"), "s='best'"),
-    (three(s=np.ones(8)), "only after the release"), (three(rounds=0), "rounds=0"), (three(fdr=0), "fdr=0"), (three(offset=2), "offset=2"), (three(method="four"), "method='four'"),
-    (three(fit_intercept="yes"), "fit_intercept='yes'"), (three(statistic="lasso"), "statistic='lasso'"), (three(sampler=3), "sampler=3"), (three(random_state=-1), "random_state=-1"),
-    (three(random_state="a"), "random_state='a'"), (paper(epsilon=None), "epsilon is missing"), (paper("one", delta=None), "delta is missing"),
-    (paper(row_bound=None), "row_bound is missing: pass a public bound on the Euclidean norm of every row"), (paper("one", row_bound=None), "row_bound is missing"),
-    (paper(sigma=None), "sigma is missing: pass a public bound"), (paper("one", beta_norm=None), "beta_norm is missing: pass a public bound"), (paper(sigma=0), "sigma=0"),
-    (paper(row_bound="estimate"), "row_bound='estimate'"), (paper(sigma="guess"), "sigma='guess'"), (paper(beta_norm=-1), "beta_norm=-1"),
-    (paper(fit_intercept=True), "pass fit_intercept=False"), (paper("one", fit_intercept=True), "method='one'"), (paper(bounds="good"), "bounds='good'"),
-    (paper("one", bounds="coupled"), "bounds='coupled'"), (paper(statistic=Statistic("path")), "Statistic('ols', 'lcd')"), (paper(statistic=lambda A, b: csm(ols(A, b))), "Statistic('ols', 'lcd')"),
+    (moments(epsilon=None), "epsilon is missing: pass a privacy budget, e.g. epsilon=1.0"),
+    (moments(delta=None), "delta is missing"), (moments(delta=0.), "leaves no room"),
+    (moments(epsilon=-1), "epsilon=-1"), (moments(delta=2.), "delta=2.0"),
+    (moments(row_bound=None), "row_bound is missing: pass a public number"),
+    (moments(response_bound=None), "response_bound is missing: pass a public number"),
+    (moments(row_bound=0), "row_bound=0"), (moments(response_bound="big"), "response_bound='big'"),
+    (moments(ranges=[(0, 1)]), "is not a dict"), (moments(ranges={"x0": (1, 0)}), "column 'x0'"),
+    (moments(ranges={"x0": (0, 1)}, fit_intercept=False), "intercept"),
+    (moments(response_center="a"), "response_center='a'"), (moments(sigma=-1), "sigma=-1"),
+    (moments(sigma="estimate"), "sigma='estimate'"), (moments(s="best"), "s='best'"),
+    (moments(s=np.ones(8)), "only after the release"), (moments(rounds=0), "rounds=0"),
+    (moments(balance=0), "balance=0"), (moments(fdr=0), "fdr=0"), (moments(offset=2), "offset=2"),
+    (moments(rule="best"), "rule='best'"), (moments(rule="bh", s="mvr"), "draws no knockoffs"),
+    (moments(method="three"), "method='three'"), (moments(method=None), "method=None"),
+    (moments(fit_intercept="yes"), "fit_intercept='yes'"), (moments(fit_intercept=None), "fit_intercept="),
+    (moments(statistic="lasso"), "statistic='lasso'"), (moments(sampler=3), "sampler=3"),
+    (moments(random_state=-1), "random_state=-1"), (moments(random_state="a"), "random_state='a'"),
+    (labels(epsilon=None), "epsilon is missing"), (labels(sigma=None), "pass the public noise level"),
+    (labels(response_bound=None), "response_bound is missing: pass a public number"),
+    (labels(row_bound=-1), "row_bound=-1"), (labels(s=np.ones(8)), "only after the release"),
+    (paper(epsilon=None), "epsilon is missing"), (paper("one", delta=None), "delta is missing"),
+    (paper(row_bound=None), "pass a public bound on the Euclidean norm of every row"),
+    (paper("one", row_bound=None), "row_bound"), (paper(sigma=None), "pass a public bound"),
+    (paper("one", beta_norm=None), "pass a public bound"), (paper(sigma=0), "sigma=0"),
+    (paper(row_bound="estimate"), "row_bound='estimate'"), (paper(sigma="guess"), "sigma='guess'"),
+    (paper(beta_norm=-1), "beta_norm=-1"), (paper(fit_intercept=True), "pass fit_intercept=False"),
+    (paper("one", fit_intercept=True), "method='one'"), (paper(bounds="good"), "bounds='good'"),
+    (paper("one", bounds="coupled"), "bounds='coupled'"), (paper(beta_max=1.), "beta_max=1.0"),
+    (paper(delta_split=(1, 1)), "delta_split=(1, 1)"), (paper("one", epsilon_split=(1,)), "epsilon_split="),
+    (paper(ridge_penalty=-1), "ridge_penalty=-1"), (paper("one", repaired="yes"), "repaired='yes'"),
+    (paper("one", repaired=False, statistic=Statistic("lasso", "lcd", 1.)), "pass repaired=True"),
+    (paper(statistic=Statistic("path")), "Statistic('ols', 'lcd')"),
+    (paper(statistic=own_statistic), "Statistic('ols', 'lcd')"), (none(s="best"), "s='best'"),
     (DPKnockoffSelector(), "epsilon is missing"),
 ]
 
+
 @pytest.mark.parametrize("model, words", REFUSED)
 def test_parameters_are_refused_before_data_is_touched(model, words):
-    class Untouchable:
-        def __getattribute__(self, name): raise AssertionError("the data was touched")
-    for method in (model.fit, model.partial_fit):
+    for method in (model.fit, model.fit_transform, model.partial_fit):
+        if model.method == "labels" and method == model.partial_fit and "missing" not in words: continue
         text = refusal(method, Untouchable(), Untouchable())
         assert words in text and "\n" not in text
 
 
-GIVEN = dict(epsilon=1., delta=1e-3, row_bound=2., response_bound=2., ranges={"x0": (0, 1)}, response_center=1., beta_norm=1., bounds="tight", s="sdp", rounds=2, sampler=NumpySampler(0))
-UNUSED = {"none": ("epsilon", "delta", "row_bound", "response_bound", "ranges", "response_center", "beta_norm", "bounds", "rounds", "sampler"),
-          "one": ("response_bound", "ranges", "response_center", "s", "rounds"), "two": ("response_bound", "ranges", "response_center", "s", "rounds"),
-          "three": ("beta_norm", "bounds")}
-
-@pytest.mark.parametrize("method, name", [(method, name) for method, names in UNUSED.items() for name in names])
-def test_no_parameter_does_nothing(method, name):
-    model = {"none": lambda: DPKnockoffSelector(method="none"), "one": lambda: paper("one"), "two": paper, "three": three}[method]()
-    assert f"{name}=" in (text := refusal(model.set_params(**{name: GIVEN[name]}).fit, X, y)) and f"has no meaning for method={method!r}: leave it out" in text
-
-
-def test_nothing_is_spent_on_refused_data():
+def test_bounds_are_asked_for_whatever_the_rows_are_in(tmp_path):
     sampler = Recorder()
-    for model, data, response, words in [
-            (three(sampler=sampler, ranges={"z": (0, 1)}), X, Y, "'z'"), (paper("one", sampler=sampler, row_bound=.1), X, y, "row_bound=0.1"),
-            (paper("two", sampler=sampler), np.c_[X, X[:, 0]], y, "collinear"), (three(sampler=sampler, statistic=lambda A, b: b[:len(b) // 2]), X, Y, "antisymmetric"),
-            (three(sampler=sampler), X, Y[:-1], "inconsistent"), (three(sampler=sampler), X[:1], Y[:1], "1 sample"), (three(sampler=sampler), X, np.where(Y > 0, np.inf, Y), "infinity"),
-            (three(sampler=sampler), np.where(X > 3, np.nan, X), Y, "NaN"), (three(sampler=sampler), TABLE.assign(a="text"), Y, "text"), (three(sampler=sampler), X, None, "requires y"),
-            (three(sampler=sampler), X[0], Y, "2D"), (three(sampler=sampler), X, np.c_[Y, Y], "1d")]:
-        with pytest.raises(ValueError, match=words): model.fit(data, response)
-        assert not sampler.log and model._spent is None and model._releases == 0
-        with pytest.raises(NotFittedError): model.get_support()
-    assert issubclass(InputError, ValueError)
+    for data, response in ((X.tolist(), list(Y)), *forms(tmp_path).values()):
+        assert "row_bound is missing" in refusal(moments(row_bound=None, sampler=sampler).fit, data, response)
+    assert not sampler.log
+
+
+GIVEN = dict(epsilon=1., delta=1e-3, row_bound=2., response_bound=2., ranges={"x0": (0, 1)},
+             response_center=0., beta_norm=1., beta_max=1., bounds="tight", repaired=True, ridge_penalty=0.,
+             epsilon_split=(.5, .2, .3), delta_split=(.5, .5), s="sdp", rounds=1, balance=1.4, rule="bh",
+             sampler=NumpySampler(0))
+UNDERSTOOD = {"none": {"s"},
+              "one": {"epsilon", "delta", "row_bound", "beta_norm", "bounds", "repaired", "epsilon_split",
+                      "delta_split", "sampler"},
+              "two": {"epsilon", "delta", "row_bound", "beta_norm", "beta_max", "bounds", "ridge_penalty",
+                      "delta_split", "sampler"},
+              "moments": {"epsilon", "delta", "row_bound", "response_bound", "ranges", "response_center", "s",
+                          "rounds", "balance", "rule", "sampler"},
+              "labels": {"epsilon", "delta", "row_bound", "response_bound", "response_center", "s", "rule",
+                         "sampler"}}
+EVERYBODYS = {"method", "fdr", "offset", "statistic", "sigma", "fit_intercept", "random_state"}
+
+
+def test_every_parameter_is_tried():
+    assert {*GIVEN, *EVERYBODYS} == set(moments().get_params()) and list(UNDERSTOOD) == list(METHODS)
+    for word in METHODS:
+        understood = {*takes(word), *chooses(word)} - EVERYBODYS - {"intercept"}
+        assert understood == UNDERSTOOD[word] - {"sampler"}
+
+
+@pytest.mark.parametrize("word, name", [(word, name) for word in METHODS for name in GIVEN
+                                        if name not in UNDERSTOOD[word]])
+def test_no_parameter_does_nothing(word, name):
+    text = refusal(MAKE[word]().set_params(**{name: GIVEN[name]}).fit, Untouchable(), Untouchable())
+    users = " or ".join(repr(other) for other in METHODS if name in UNDERSTOOD[other])
+    assert text.startswith(f"{name}=")
+    assert text.endswith(f"has no meaning for method={word!r}: leave it out, or use method={users}")
+
+
+@pytest.mark.parametrize("word, name", [(word, name) for word, names in UNDERSTOOD.items()
+                                        for name in sorted(names)])
+def test_what_a_method_understands_is_not_refused(word, name):
+    try: MAKE[word]().set_params(**{name: GIVEN[name]}).fit(X[:50], y[:50])
+    except InputError as error: assert "has no meaning" not in str(error)
+
+
+@pytest.mark.parametrize("model, data, response, words", [
+    (moments(ranges={"z": (0, 1)}), X, Y, "'z'"), (paper("one", row_bound=.1), X, y, "row_bound=0.1"),
+    (paper("two"), np.c_[X, X[:, 0]], y, "collinear"), (labels(), np.c_[X, X[:, 0]], Y, "collinear"),
+    (moments(statistic=lambda A, b: b[:len(b) // 2]), X, Y, "antisymmetric"),
+    (moments(), X, Y[:-1], "inconsistent"), (moments(), X[:1], Y[:1], "1 sample"),
+    (moments(), X, np.where(Y > 0, np.inf, Y), "infinity"), (moments(), np.where(X > 3, np.nan, X), Y, "NaN"),
+    (moments(), TABLE.assign(a="text"), Y, "text"), (moments(), X, None, "requires y"),
+    (moments(), X[0], Y, "2D"), (moments(), X, np.c_[Y, Y], "1d"), (moments(), WITH_Y, "z", "'z'"),
+    (moments(), WITH_Y.assign(a="text"), "y", "text"),
+    (moments(), lambda z: z, None, "takes an argument"), (moments(), open_source(X, Y), Y, "y was given"),
+    (moments(), 3, None, "requires y"), (moments(), [], None, "empty list")])
+def test_nothing_is_spent_on_refused_data(model, data, response, words):
+    sampler = Recorder()
+    model = clone(model).set_params(sampler=sampler)
+    with pytest.raises(ValueError, match=words): model.fit(data, response)
+    assert not sampler.log and model._spent is None and model._releases == 0
+    with pytest.raises(NotFittedError): model.get_support()
+
+
+def test_refusals_are_value_errors(): assert issubclass(InputError, ValueError)
 
 
 def test_a_statistic_of_ones_own():
-    f = lambda A, b: csm(ols(A, b))
-    assert (three(statistic=f).fit(X, Y).W_ == three(statistic=Statistic()).fit(X, Y).W_).all()
-    weights = np.arange(1., 9.)   # a function for eight columns only is fine where the filter knows p
-    assert DPKnockoffSelector(method="none", statistic=lambda A, b: weights * f(A, b) if len(b) == 16 else None).fit(X, Y).W_.shape == (8,)
+    own, named = (moments(statistic=statistic).fit(X, Y) for statistic in (own_statistic, Statistic()))
+    assert (own.W_ == named.W_).all()
+    assert none(statistic=for_eight).fit(X, Y).W_.shape == (8,)  # fine where the number of columns is known
+    assert none(statistic=for_eight).partial_fit(X, Y).W_.shape == (8,)
