@@ -1,30 +1,39 @@
 """Variable selection with false discovery rate control and differential privacy, by knockoffs.
 
-The notebooks in nbs/ are the source of every module here but this one, which only names the front doors.
+The notebooks in nbs/ are the source of every module here but this one, which only names what users need.
 Importing the package is free: a name is imported when it is first used.
 """
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_rooms = {
-    "Moments": "moments", "explicit_knockoffs": "knockoffs", "Statistic": "statistics",
-    "knockoff_filter": "filter", "knockoff_threshold": "filter", "Selection": "filter",
-    "filter_one": "method_one", "filter_two": "method_two",
-    "filter_three": "method_three", "filter_labels": "method_three", "PrivateMoments": "private_moments",
-    "Clip": "moments", "open_source": "sources", "moments_of": "sources", "DPKnockoffSelector": "selector", "plot_noise": "plots",
-    "Budget": "mechanisms", "NumpySampler": "mechanisms", "SecureSampler": "mechanisms",
-    "Experiment": "simulation", "simulate": "simulation", "plot_curves": "plots",
-    "InputError": "ground", "linear_model": "ground", "plot_selection": "plots",
+_modules = {
+    # for people with data
+    "private_filter": "methods", "knockoff_filter": "filter", "filter_one": "method_one", "filter_two": "method_two",
+    "moments_filter": "method_moments", "labels_filter": "method_labels", "select": "selection",
+    "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
+    # data and bounds
+    "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments", "Clip": "clip",
+    # methods, releases, selections
+    "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two", "MomentsMethod": "method_moments",
+    "LabelsMethod": "method_labels", "METHODS": "methods", "PrivateMoments": "estimate", "Release": "selection",
+    "Selection": "selection", "Statistic": "statistics",
+    # privacy
+    "Budget": "mechanisms", "NumpySampler": "samplers", "SecureSampler": "samplers", "audit_release": "audit",
+    # planning and measuring
+    "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
+    "plot_curves": "plots", "linear_model": "models",
+    # the rest
+    "explicit_knockoffs": "knockoffs", "knockoff_threshold": "threshold", "InputError": "errors",
 }
-__all__ = list(_rooms)
+__all__ = list(_modules)
 
 
 def __getattr__(name):
     from importlib import import_module
 
-    if name not in _rooms:
+    if name not in _modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_rooms[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_modules[name]}"), name)
 
 
 def __dir__():
-    return sorted([*globals(), *_rooms])
+    return sorted([*globals(), *_modules])
