@@ -11,9 +11,21 @@ import numbers
 __all__ = ['LARGEST', 'InputError', 'shown', 'listed', 'check_fraction', 'check_positive', 'check_count', 'check_given',
            'check_option']
 
-# %% ../nbs/00_errors.ipynb #11eac8ce
+# %% ../nbs/00_errors.ipynb #6a49066e
 class InputError(ValueError):
-    "Bad input: the message names the argument, its value, and the way out"
+    "Bad input: the message names the argument or the column, and the way out; the `details` are private"
+    def __init__(self,
+        message: str,    # one sentence, fit to be published
+        details="",      # what it may not say about data: cells, counts, rows; a sentence of its own
+    ):
+        super().__init__(message)
+        self.details = str(details)
+
+    def at(self,
+        where: str, # a file, a chunk, a table
+    ) -> InputError:
+        "The same sentence about something that stands there"
+        return InputError(f"{where}: {self}", self.details)
 
 # %% ../nbs/00_errors.ipynb #c3583155
 def shown(value) -> str:

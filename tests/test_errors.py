@@ -1,4 +1,7 @@
 "Checks of arguments: what passes comes back as a plain number, what does not gets one sentence."
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -97,3 +100,17 @@ def test_options(value, options, fits):
 
 
 def test_an_input_error_is_a_value_error(): assert issubclass(InputError, ValueError)
+
+
+def test_details_are_there_for_who_asks_and_nowhere_else():
+    error = InputError("column 'age' is no number", "Row 17 holds 'n/a'.")
+    assert error.details == "Row 17 holds 'n/a'." and InputError("no").details == ""
+    for shown_to_all in (str(error), repr(error), str(error.args)): assert "17" not in shown_to_all
+    there = error.at("a file")
+    assert (str(there), there.details) == ("a file: column 'age' is no number", error.details)
+
+
+def test_details_travel_between_processes():
+    error = InputError("no", "Row 17.")
+    for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (str(copied), copied.details) == ("no", "Row 17.")
