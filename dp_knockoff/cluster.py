@@ -46,7 +46,7 @@ def tree_sum(
         parts = [add(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return parts[0]
 
-# %% ../nbs/15_cluster.ipynb #b96deb52
+# %% ../nbs/15_cluster.ipynb #07b0b6df
 def _dask_source(label: str, names: tuple, partitions, rows, progress) -> Source:
     "A source of Dask partitions: `partitions()` returns pairs of delayed rows and their responses"
     from dask import delayed
@@ -56,8 +56,8 @@ def _dask_source(label: str, names: tuple, partitions, rows, progress) -> Source
             with one_blas_thread(): count, total = tree_sum(parts, delayed(_added)).compute()
         except InputError: raise
         except Exception as error:
-            raise InputError(f"{label} could not be computed ({type(error).__name__}: {reason(error)}): "
-                             "see the workers' logs, then try again") from error
+            raise InputError(f"{label} could not be computed ({type(error).__name__}): "
+                             "see the workers' logs, then try again", reason(error)) from error
         if progress and count: progress(count)
         return total
     return Source(label, names, read, rows, progress)

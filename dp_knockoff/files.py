@@ -74,14 +74,14 @@ def need(
         raise InputError(f"polars {found.__version__} may stop amid a file without a word: "
                          "pip install 'polars>=1.37'")
 
-# %% ../nbs/14_files.ipynb #b801b373
+# %% ../nbs/14_files.ipynb #fb6f9b5e
 def reason(error) -> str:
     "What a library had to say, on one line"
     return str(error).strip().split("\n")[0].rstrip(".")[:120] or type(error).__name__
 
 def _broken(where: str, error) -> InputError:
     "The sentence about a file that cannot be read to its end"
-    return InputError(f"{where} is damaged or ends too early ({reason(error)}): write it again")
+    return InputError(f"{where} is damaged or ends too early: write it again", reason(error))
 
 def _guarded(items, explain):
     "The items of a reader, with its errors turned into a sentence by `explain(error)`"
@@ -164,20 +164,21 @@ def parquet_batches(
             _expect(raw, file.metadata, now + soon, wanted)
             yield from file.iter_batches(size, row_groups=now, columns=names)
 
-# %% ../nbs/14_files.ipynb #e38fea91
+# %% ../nbs/14_files.ipynb #07dd9018
 def _parquet_pieces(path: str, names: list, target: str):
     "The rows of a Parquet file, page by page"
     first, wanted = 0, [*names, target]
     for batch in _guarded(parquet_batches(path, wanted), partial(_broken, repr(path))):
         columns = [batch.column(name) for name in wanted]
         empty = {name: c.null_count for name, c in zip(wanted, columns) if c.null_count}
-        if empty: raise InputError(missing_values(repr(path), empty, first, first + batch.num_rows))
+        if empty: raise missing_values(repr(path), empty, first, first + batch.num_rows)
         rows = _Columns(names, target, [c.to_numpy(zero_copy_only=False) for c in columns])
         yield Piece(rows, 0, len(rows), repr(path), first)
         first += len(rows)
 
-# %% ../nbs/14_files.ipynb #c6c1aed8
+# %% ../nbs/14_files.ipynb #a85dafa6
 _HEAD = 2**18  # bytes of a CSV file from which its types are guessed
+_TRUTH = {"true": 1.0, "false": 0.0}  # words that are numbers
 
 def _csv_head(path: str) -> bytes:
     "The first lines of a CSV file, decompressed"
@@ -195,7 +196,7 @@ def _csv_header(path: str) -> Header:
     lines = csv.reader(io.StringIO(head.decode("utf-8-sig", "replace"), newline=""))
     try:
         labels = next(line for line in lines if line)
-        columns = pl.read_csv(io.BytesIO(head), infer_schema_length=None).get_columns()
+        columns = pl.read_csv(io.BytesIO(head), infer_schema=False).get_columns()
     except (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _csv_broken(path, error) from None
     kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64()}
@@ -205,10 +206,10 @@ def _csv_header(path: str) -> Header:
 def _kind_of_text(column) -> str:
     "What a column of a CSV file is meant to be: text only if less than half of its values are numbers"
     import polars as pl
-    if column.dtype == pl.Boolean: return "truth"
-    if column.dtype.is_numeric() or column.null_count() == len(column): return "number"
-    words = column.cast(pl.String).drop_nulls()
-    return "number" if 2 * words.cast(pl.Float64, strict=False).count() >= len(words) else "text"
+    words = column.drop_nulls().str.strip_chars().str.to_lowercase()
+    truths = words.is_in(list(_TRUTH)).sum()
+    if 2 * (words.cast(pl.Float64, strict=False).count() + truths) < len(words): return "text"
+    return "truth" if truths else "number"
 
 def _csv_broken(path: str, error) -> InputError:
     "The sentence about a CSV file with too many fields in a line, or worse"
@@ -217,15 +218,24 @@ def _csv_broken(path: str, error) -> InputError:
                           "correct that line")
     return _broken(repr(path), error)
 
-# %% ../nbs/14_files.ipynb #07a1b305
+# %% ../nbs/14_files.ipynb #b7f2b289
 def _csv_pieces(path: str, names: list, target: str, types: dict):
     "The rows of a CSV file, in batches"
     import narwhals.stable.v1 as nw
     import polars as pl
     wanted = [name for name in types if name in (*names, target)]  # in the order of the file
     numbers = {name: pl.Float64 for name in wanted if types[name] == nw.Float64}
-    query = pl.scan_csv(path, schema_overrides=numbers, new_columns=list(types), glob=False).select(wanted)
-    return _query_pieces(query, names, target, repr(path), partial(_csv_fault, path, list(types), wanted))
+    chosen = [name if name in numbers else _truth_or_number(name) for name in wanted]
+    read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False)
+    explain = partial(_csv_fault, path, list(types), wanted, numbers)
+    return _query_pieces(pl.scan_csv(path, **read).select(chosen), names, target, repr(path), explain)
+
+def _truth_or_number(name: str):
+    "A column of a CSV file that was read as text, as numbers: true is 1, false is 0"
+    import polars as pl
+    word = pl.col(name).str.strip_chars().str.to_lowercase()
+    number = word.replace({key: str(value) for key, value in _TRUTH.items()})
+    return number.cast(pl.Float64).alias(name)
 
 def _query_pieces(query, names: list, target: str, where: str, explain):
     "The rows of a polars query, in batches, while polars reads on"
@@ -246,12 +256,12 @@ def _check_nulls(batch, where: str, first: int) -> None:
     more = f"; the first in row {first + row}"
     if all(absent): more += ", a blank line"
     elif all(absent[absent.index(True):]): more += ", where a line may end early"
-    raise InputError(missing_values(where, empty, first, first + batch.height, more=more))
+    raise missing_values(where, empty, first, first + batch.height, more=more)
 
-# %% ../nbs/14_files.ipynb #f02f0306
+# %% ../nbs/14_files.ipynb #ac0c1baf
 _SEARCH = 10_000  # rows to look through at once for a cell that is no number
 
-def _csv_fault(path: str, labels: list, wanted: list, error) -> InputError:
+def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputError:
     "The sentence about a CSV file that polars gave up on: the cell that is no number, if there is one"
     import polars as pl
     query = pl.scan_csv(path, infer_schema=False, new_columns=labels, glob=False).select(wanted)
@@ -259,19 +269,22 @@ def _csv_fault(path: str, labels: list, wanted: list, error) -> InputError:
     try:
         for batch in query.collect_batches(chunk_size=_SEARCH, maintain_order=True, engine="streaming"):
             for column in batch.iter_columns():
-                bad = _not_numbers(column)
-                if len(bad):
-                    return InputError(f"column {column.name!r} of {path!r} holds {shown(column[bad[0]])} "
-                                      f"in row {first + bad[0]}, which is no number: "
-                                      "correct or drop that line, or leave the column out with columns=[...]")
+                bad = _not_numbers(column, column.name not in numbers)
+                if not len(bad): continue
+                where = f"column {column.name!r} of {path!r}"
+                return InputError(f"{where} holds something that is no number: "
+                                  "correct or drop that line, or leave the column out with columns=[...]",
+                                  f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}.")
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
     return _csv_broken(path, error)
 
-def _not_numbers(column):
-    "Positions of the cells of a text column that are no numbers"
+def _not_numbers(column, truth: bool):
+    "Positions of the cells of a text column that are no numbers; `truth` says whether true is one"
     import polars as pl
-    number = column.cast(pl.Float64, strict=False).is_not_null() | column.is_in(["true", "false"])
+    words = column.str.strip_chars_start()
+    number = words.cast(pl.Float64, strict=False).is_not_null()
+    if truth: number |= words.str.to_lowercase().is_in(list(_TRUTH))
     return (column.is_not_null() & ~number).arg_true()
 
 # %% ../nbs/14_files.ipynb #ae114769
@@ -297,7 +310,7 @@ def open_tables(
     label = repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return Source.from_pieces(label, names, pieces, rows, progress)
 
-# %% ../nbs/14_files.ipynb #bad753d9
+# %% ../nbs/14_files.ipynb #86878e04
 def open_query(
     query,         # a polars LazyFrame
     target,        # the response's column
@@ -309,7 +322,7 @@ def open_query(
     need("polars")
     label = "the query"
     def explain(error):
-        return InputError(f"{label} fails ({reason(error)}): collect it on its own to see why")
+        return InputError(f"{label} fails: collect it on its own to see why", reason(error))
     def schemas(): yield dict(nw.from_native(query).collect_schema())
     types = next(_guarded(schemas(), explain))
     names = Header(label, list(types), types).features(target, columns)

@@ -16,7 +16,7 @@ from dp_knockoff.cluster import _added, open_dask, partition_sum, tree_sum
 from dp_knockoff.errors import InputError
 from dp_knockoff.moments import Moments
 from dp_knockoff.testing import refusal
-from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, y
+from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, told, y
 
 dask = pytest.importorskip("dask")
 import dask.array as da
@@ -80,7 +80,9 @@ def test_partitions_are_added_as_a_tree():
     assert [tree_sum(list(range(k)), add) for k in (1, 2, 3, 10)] == [0, 1, 3, 45]
     m = Moments.from_data(X[:50], y[:50])
     assert _added((50, m), (0, None)) == (50, m) == _added((0, None), (50, m))
-    assert _added((0, None), (0, None)) == (0, None) and _added((50, m), (50, m))[1].n == 100
+    other = Moments.from_data(X[:50], y[:50])
+    assert _added((0, None), (0, None)) == (0, None) and _added((50, m), (50, other))[1].n == 100
+    assert "added twice" in refusal(_added, (50, m), (50, m))
     zero = np.zeros(2)
     assert _added((5, zero), (0, None))[1] is zero  # nothing but zeros is not nothing
 
@@ -133,7 +135,7 @@ def test_a_killed_worker_changes_nothing(kind):
             target = da.from_array(y, chunks=500)
         source = open_dask(data, target)
         undisturbed = source(CLIP)
-        close(undisturbed, Moments.from_data(X, y, clip=CLIP))
+        identical(undisturbed, Moments.from_data(X, y, clip=CLIP))
         workers, killed = client.run(os.getpid), []
         def kill():
             while not finished_some(client): time.sleep(.02)
@@ -144,17 +146,24 @@ def test_a_killed_worker_changes_nothing(kind):
         disturbed = source(CLIP)
         thread.join()
         assert killed[0] not in client.run(os.getpid).values()
-        identical(disturbed, undisturbed)
+        identical(disturbed, undisturbed)  # integers: bit for bit
+        assert disturbed.ids != undisturbed.ids
 
 
 def test_a_worker_that_refuses_is_heard():
     from distributed import Client
     holes = FRAME.assign(x3=FRAME.x3.where(FRAME.x3 < 3.5))
     with local_cluster(1) as cluster, Client(cluster):
-        assert "missing values" in refusal(open_dask(frame_of(holes), "y"))
+        sentence, details = told(open_dask(frame_of(holes), "y"))
+        assert sentence.endswith("missing values in column 'x3': drop or impute those rows")
+        assert "rows 0 to" in details
         fails = frame_of(FRAME).map_partitions(lambda part: 1 / 0, meta=FRAME[:0])
         with pytest.raises(InputError, match="ZeroDivisionError") as error: open_dask(fails, "y")()
-        assert error.value.__cause__ is not None
+        assert error.value.__cause__ is not None and error.value.details == "division by zero"
+        words = frame_of(FRAME.assign(x0="secret"))
+        words = words.map_partitions(lambda part: part.astype({"x0": float}), meta=FRAME[:0])
+        sentence, details = told(open_dask(words, "y"))
+        assert "secret" not in sentence and "secret" in details
 
 
 # refusals

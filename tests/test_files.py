@@ -1,6 +1,7 @@
 "Files: any row groups, types and headers give the same moments; what is wrong with a file gets one sentence."
 import gzip
 import os
+import re
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from dp_knockoff.clip import Clip
 from dp_knockoff.files import find_files, open_npy, open_query, open_tables
 from dp_knockoff.moments import Moments
 from dp_knockoff.testing import refusal
-from same_rows import NAMES, TABLE, N, X, identical, y
+from same_rows import CLIP, NAMES, TABLE, N, X, identical, told, y
 
 
 def moments_of(path, clip=None, columns=None):
@@ -154,7 +155,10 @@ def test_row_groups_of_any_size(tmp_path, rows, monkeypatch):
 def test_missing_values_in_parquet(tmp_path, monkeypatch):
     nulls = pl.DataFrame({"a": [1, None, None], "b": [True, None, False], "c": [.5, 1, 2], "y": [1., 2., 3.]})
     nulls.write_parquet(tmp_path / "nulls.parquet")
-    assert "(2 in 'a', 1 in 'b')" in refusal(moments_of, tmp_path / "nulls.parquet")
+    sentence, details = told(moments_of, tmp_path / "nulls.parquet")
+    assert sentence.endswith("nulls.parquet' has missing values in columns 'a', 'b': "
+                             "drop or impute those rows")
+    assert "2 in 'a', 1 in 'b'" in details
     nan = pl.when(pl.col("x3") > 3.5).then(float("nan")).otherwise("x3")
     TABLE.with_columns(x3=nan).write_parquet(tmp_path / "nan.parquet")
     sentence = refusal(moments_of, tmp_path / "nan.parquet")
@@ -162,7 +166,7 @@ def test_missing_values_in_parquet(tmp_path, monkeypatch):
     late = pl.when(pl.int_range(N) == 29_990).then(None).otherwise("x3")
     TABLE.with_columns(x3=late).write_parquet(tmp_path / "late.parquet", row_group_size=1000)
     monkeypatch.setattr(files, "batch_rows", lambda p: 1000)
-    assert "in rows 29000 to 29999 (1 in 'x3')" in refusal(moments_of, tmp_path / "late.parquet")
+    assert "In rows 29000 to 29999 there are 1 in 'x3'." == told(moments_of, tmp_path / "late.parquet")[1]
 
 
 def test_rows_of_a_later_batch_have_the_numbers_of_the_file(tmp_path, monkeypatch):
@@ -171,7 +175,7 @@ def test_rows_of_a_later_batch_have_the_numbers_of_the_file(tmp_path, monkeypatc
     TABLE.with_columns(x3=nan).write_parquet(tmp_path / "rows.parquet", row_group_size=1000)
     TABLE.with_columns(x3=nan).write_csv(tmp_path / "rows.csv")
     for name in ("rows.parquet", "rows.csv"):
-        assert "first in row 29990" in refusal(moments_of, tmp_path / name)
+        assert "first in row 29990" in told(moments_of, tmp_path / name)[1]
 
 
 def test_damaged_parquet(tmp_path):
@@ -202,9 +206,10 @@ GOOD = ["1,2,3", "4,5,7", "2,9,1"] * 1000
     ([""], ["row 3000", "blank line"]),
     (["1,2,3,4"], ["more fields"]),
     (["1,red,3"], ["'b'", "'red'", "row 3000", "no number"]),
+    (["1,1e400,3"], ["NaN or infinite", "1 in 'b'", "row 3000"]),
     (["1,inf,3", "nan,2,3", "nan,2,3"], ["2 in 'a', 1 in 'b'", "row 3000"]),
     (["1,2,-Infinity"], ["1 in 'y'"]),
-], ids=["hole", "early", "blank", "long", "text", "infinite", "response"])
+], ids=["hole", "early", "blank", "long", "text", "overflow", "infinite", "response"])
 @pytest.mark.parametrize("packed, batch", [(False, None), (True, None), (False, 700)])
 def test_bad_lines_of_csv(tmp_path, monkeypatch, lines, words, packed, batch):
     if batch: monkeypatch.setattr(files, "batch_rows", lambda p: batch)
@@ -213,8 +218,10 @@ def test_bad_lines_of_csv(tmp_path, monkeypatch, lines, words, packed, batch):
         (tmp_path / "rows.csv.gz").write_bytes(gzip.compress((tmp_path / "rows.csv").read_bytes()))
         path += ".gz"
     for clip in (None, Clip(1.0, 1.0)):
-        sentence = refusal(moments_of, path, clip)
-        assert all(word in sentence for word in [repr(path), *words]) and "\n" not in sentence
+        sentence, details = told(moments_of, path, clip)
+        assert repr(path) in sentence and "\n" not in sentence + details
+        assert all(word in f"{sentence} {details}" for word in words)
+        assert not re.search(r"\d|red", sentence.replace(repr(path), "")), sentence
 
 
 def test_bad_headers_of_csv(tmp_path):
@@ -228,7 +235,8 @@ def test_bad_headers_of_csv(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     assert "is empty" in refusal(moments_of, tmp_path / "empty.csv")
     assert "holds text" in refusal(moments_of, write(tmp_path, "text.csv", "1,red,2", "3,blue,4"))
-    assert "'n/a' in row 1" in refusal(moments_of, write(tmp_path, "stray.csv", "1,2,3", "1,n/a,3", "1,2,3"))
+    sentence, details = told(moments_of, write(tmp_path, "stray.csv", "1,2,3", "1,n/a,3", "1,2,3"))
+    assert "'b'" in sentence and "n/a" not in sentence and details == "The first is 'n/a', in row 1."
     assert "missing values" in refusal(moments_of, write(tmp_path, "never.csv", "1,,2", "3,,4"))
 
 
@@ -245,6 +253,78 @@ def test_a_csv_column_may_begin_with_whole_numbers_and_a_file_with_a_mark(tmp_pa
     (tmp_path / "rows.csv").write_text("\ufeffa,b,y\r\n" + "\r\n".join(rows), encoding="utf-8")
     A = np.array([row.split(",") for row in rows], dtype=float)
     identical(moments_of(tmp_path / "rows.csv"), Moments.from_data(A[:, :2], A[:, 2], ["a", "b"]))
+
+
+LATE = {
+    "3": ["3.5", "-.5", "1e308", "1e-400", "9" * 300, "+7", " 7", "007"],
+    "true": ["false", "0", "2.5", "FALSE"],
+    "2.5": ["7", "-1e300"],
+}
+
+
+@pytest.mark.parametrize("first, cell", [(first, cell) for first, cells in LATE.items() for cell in cells])
+@pytest.mark.parametrize("early", [False, True])
+def test_no_finite_number_in_one_row_decides_whether_there_is_an_answer(tmp_path, first, cell, early):
+    "Finding 7: types were guessed from the first lines, and a row that was not like them was refused"
+    n, clip = 80_000, Clip(2.0, 9.0)  # more than the guess sees
+    at = 3 if early else n - 1
+    lines = [f"{first},1"] * n
+    lines[at] = f"{cell},2"
+    path = write(tmp_path, "rows.csv", *lines, header="a,y")
+    def number(cell): return float({"true": 1, "false": 0}.get(cell.lower(), cell))
+    A, b = np.full((n, 1), number(first)), np.ones(n)
+    A[at], b[at] = number(cell), 2
+    identical(moments_of(path, clip), Moments.from_data(A, b, ["a"], clip))
+
+
+@pytest.mark.parametrize("words, kind", [
+    (["1", "n/a", "2"], "number"), (["n/a", "x", "2"], "text"), ([None, None], "number"),
+    (["1", "x"], "number"), (["true", "false"], "truth"), (["true", "2"], "truth"), (["true", "x"], "truth"),
+    (["9" * 400, "1e400"], "number"),
+    ([" 3", "3 ", "+3"], "number"), (["2020-01-01"], "text"), (["inf", "NaN"], "number"),
+])
+def test_a_column_that_is_mostly_numbers_is_not_called_text(words, kind):
+    assert files._kind_of_text(pl.Series(words, dtype=pl.String)) == kind
+
+
+def test_truth_among_numbers_is_one_where_the_first_lines_say_so(tmp_path):
+    numbers = ["3,1"] * 80_000
+    assert moments_of(write(tmp_path, "rows.csv", "true,1", *numbers, header="a,y")).n == 80_001
+    sentence, details = told(moments_of, write(tmp_path, "rows.csv", *numbers, "true,1", header="a,y"))
+    assert "column 'a'" in sentence and "true" not in sentence
+    assert details == "The first is 'true', in row 80000."
+
+
+def test_the_guess_only_chooses_the_sentence(tmp_path):
+    "Whatever is called text by its first lines would be refused in the pass all the same"
+    for lines in (["x,1", "y,2", "3,4"], ["1,1", "y,2", "3,4"]):
+        assert "column 'a' of" in refusal(moments_of, write(tmp_path, "rows.csv", *lines, header="a,y"))
+
+
+def test_what_a_file_is_opened_with(tmp_path):
+    "Of Parquet the last bytes are read, of CSV the first lines: damage elsewhere is found in the pass"
+    parquet, text = tmp_path / "rows.parquet", tmp_path / "rows.csv"
+    TABLE.write_parquet(parquet)
+    TABLE.write_csv(text)
+    content = parquet.read_bytes()
+    parquet.write_bytes(content[:4] + bytes(len(content) - 50_000) + content[len(content) - 50_000 + 4:])
+    head = files._csv_head(str(text))
+    assert files._HEAD <= len(head) < files._HEAD + 1000
+    text.write_bytes(head + b"x,y\n" * 1000)
+    for path in (parquet, text):
+        source = open_tables([str(path)], "y")
+        assert source.names == tuple(NAMES)
+        assert refusal(source, CLIP)
+
+
+def test_polars_quotes_a_cell_and_we_do_not(tmp_path):
+    path = write(tmp_path, "rows.csv", *GOOD, "1,3.25,3")
+    query = pl.scan_csv(path)
+    sentence, details = told(lambda: open_query(query, "y")())
+    assert sentence == "the query fails: collect it on its own to see why" and "3.25" in details
+    words = pl.LazyFrame({"a": ["1", "secret"], "y": [1., 2.]}).with_columns(a=pl.col("a").cast(pl.Float64))
+    sentence, details = told(lambda: open_query(words, "y")())
+    assert "secret" not in sentence and "secret" in details
 
 
 def test_a_cut_gzip(tmp_path):

@@ -1,4 +1,6 @@
 "Moments: every form of data gives the same numbers, any split the same selection, bad data one sentence."
+import os
+import re
 import warnings
 
 import numpy as np
@@ -9,15 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_knockoff.clip import Clip
+from dp_knockoff.archives import save_arrays
+from dp_knockoff.clip import BITS, Clip, on_grid
 from dp_knockoff.errors import InputError
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.knockoffs import knockoffs_of
 from dp_knockoff.models import linear_model
-from dp_knockoff.moments import Moments, UnitMoments, block_moments, summariser
+from dp_knockoff.moments import (
+    MOST_ROWS,
+    ExactMoments,
+    Moments,
+    UnitMoments,
+    block_moments,
+    fresh_id,
+    joined,
+    named,
+    summariser,
+)
 from dp_knockoff.rows import block_rows
 from dp_knockoff.statistics import Statistic
 from dp_knockoff.testing import refusal
+from same_rows import identical, told
 
 X, y, _ = linear_model(120, p=4, k=2, random_state=0)
 NAMES = list("abcd")
@@ -29,11 +43,6 @@ def same(m, reference, tol=1e-12):
     assert np.allclose(m.mean, reference.mean, rtol=tol, atol=tol)
     assert np.isclose(m.row_norm, reference.row_norm)
     assert np.allclose(m.scatter, reference.scatter, rtol=tol, atol=tol * np.abs(reference.scatter).max())
-
-
-def identical(m, reference):
-    for field in ("n", "row_norm", "names", "cut"): assert getattr(m, field) == getattr(reference, field)
-    assert (m.mean == reference.mean).all() and (m.scatter == reference.scatter).all()
 
 
 # collecting
@@ -127,10 +136,146 @@ def test_any_split_gives_the_same_selection(cuts, shift, order):
 
 @given(cuts=CUTS)
 def test_any_split_of_clipped_rows_gives_the_same_moments(cuts):
-    clip = Clip(1.5, 1.0, {"x1": (-1, 4)}, response_center=.5, start=range(5))
-    whole, total = Moments.from_data(X, y, clip=clip), sum(split(X, y, sorted(cuts), clip=clip))
-    same(total, whole)
-    assert (total.clip, total.cut, total.names) == (clip, whole.cut, whole.names) and min(whole.cut) > 0
+    whole, total = Moments.from_data(X, y, clip=CLIP), sum(split(X, y, sorted(cuts), clip=CLIP))
+    identical(total, whole)
+    assert min(whole.cut) > 0 and len(set(total.ids)) == len(cuts) + 1
+
+
+# exact sums
+
+CLIP = Clip(1.5, 1.0, {"x1": (-1, 4)}, response_center=.5, start=range(5))
+
+
+def by_hand(A, b, clip):
+    "The sums in Python's integers, which know no rounding"
+    Z, t, _, _ = clip.bind(tuple(f"x{j}" for j in range(A.shape[1])))(A, b)
+    rows = on_grid(Z, t, clip).astype(int).astype(object)
+    return rows.T @ rows
+
+
+def test_exact_sums_are_sums_of_integers():
+    m = Moments.from_data(X, y, clip=CLIP)
+    assert m.sums.dtype == np.int64 and (m.sums == by_hand(X, y, CLIP)).all()
+    Z, t, _, cut = CLIP.bind(("x0", "x1", "x2", "x3"))(X, y)
+    assert m.cut == cut and m.n == 120 and m.p == 5 and m.longest <= 4**BITS
+    scale = CLIP.design_bound**2 * 120 / 2**17
+    assert np.allclose(m.XtX, Z.T @ Z, rtol=0, atol=scale) and np.allclose(m.Xty, Z.T @ t, rtol=0, atol=scale)
+    assert np.isclose(m.yty, t @ t, rtol=1e-4)
+    assert np.isclose(m.row_norm, np.linalg.norm(Z, axis=1).max(), rtol=1e-4)
+
+
+@given(order=st.permutations(range(120)), chunk=st.integers(1, 120), threads=st.sampled_from([1, 2, 7]))
+def test_exact_sums_depend_on_neither_order_nor_chunks_nor_threads(order, chunk, threads):
+    A, b = X[order], y[order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.cpu_count", lambda: threads)
+        patch.setattr("dp_knockoff.rows.block_rows", lambda p: 9)
+        parts = split(A, b, range(chunk, 120, chunk), clip=CLIP)
+    identical(sum(parts), Moments.from_data(X, y, clip=CLIP))
+    identical(sum(parts[::-1]), Moments.from_data(X, y, clip=CLIP))
+
+
+def test_one_row_at_a_time_rounds_nothing():
+    "Finding 5: merging chunks of one row drifted with n^2, beyond what was left for rounding"
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((5000, 2)) + 3, rng.standard_normal(5000)
+    clip = Clip(1.0, 1.0)
+    f = summariser(("x0", "x1"), clip)
+    total = sum(f(A[i:i + 1], b[i:i + 1]) for i in range(5000))
+    assert (total.sums == Moments.from_data(A, b, clip=clip).sums).all()
+
+
+def test_one_row_moves_the_sums_by_its_own_products_and_nothing_else():
+    "Findings 1 and 5: the distance of neighbours is that of two rows, in exact arithmetic"
+    rng = np.random.default_rng(0)
+    for value in (1e155, -1.7e308, 5e-324, 3.0):
+        A, b = np.tile([1e150, 1e153], (1000, 1)), np.full(1000, 1e150)
+        A[500:] = rng.standard_normal((500, 2))
+        B, c = A.copy(), b.copy()
+        B[7], c[7] = value, -value
+        for clip in (Clip(1.0, 1.0), Clip(1.0, 1.0, intercept=False)):
+            moved = Moments.from_data(A, b, clip=clip).sums - Moments.from_data(B, c, clip=clip).sums
+            rows = by_hand(A[7:8], b[7:8], clip) - by_hand(B[7:8], c[7:8], clip)
+            assert (moved == rows).all()
+            assert sum(int(v)**2 for v in moved[:-1, :-1].ravel()) <= 2 * 2**72
+
+
+def test_blocks_of_more_rows_than_add_up_exactly_are_split():
+    n = 2**17 + 1
+    full = np.full((n, 1), 1.0)  # the longest row there is, and the largest response
+    f = summariser(("x0",), Clip(1.0, 1.0, intercept=False))
+    one = f(full[:1], full[:1, 0]).sums
+    assert (f(full, full[:, 0]).sums == n * one).all() and one[-1, -1] == 2**36
+    assert one[0, 0] > 2**36 - 2**19
+
+
+def test_too_many_rows_are_refused_by_their_number_alone():
+    names, clip = ("x0",), Clip(1.0, 1.0, intercept=False)
+    def of_rows(n, *ids): return ExactMoments(n, np.zeros((2, 2), np.int64), names, clip, (0, 0), 0, ids)
+    assert MOST_ROWS == 2**26 and of_rows(2**26).n == 2**26 and (of_rows(2**25) + of_rows(2**25)).n == 2**26
+    for call in (lambda: of_rows(2**26 + 1), lambda: of_rows(2**26) + of_rows(1)):
+        assert refusal(call) == (
+            "n=67108865 rows are more than 67,108,864, "
+            "which is what exact sums have room for: split the data into several releases")
+    most = np.full((2, 2), 2**26 * 2**36)  # that many of the longest rows
+    assert most.dtype == np.int64 and (most == 2**62).all()
+
+
+# ids
+
+@pytest.mark.parametrize("clip", [None, CLIP], ids=["as they are", "clipped"])
+def test_nothing_is_added_twice(tmp_path, clip):
+    "Finding 4"
+    a, b, c = split(X, y, [40, 80], clip=clip)
+    for left, right in ((a, a), (a + b, a), (a, b + a), (a + b, b + c), (sum([a, b, c]), c)):
+        assert refusal(lambda: left + right) == (
+            "these hold some of the same rows, which would be added twice: add each part once")
+    assert (a + b + c).n == 120 and (a + b + c).ids == (*a.ids, *b.ids, *c.ids)
+    (a + b).save(tmp_path / "m.npz")
+    loaded = type(a).load(tmp_path / "m.npz")
+    identical(loaded, a + b)
+    assert loaded.ids == (a + b).ids and (loaded + c).n == 120
+    assert "added twice" in refusal(lambda: loaded + b)
+    assert "added twice" in refusal(sum, [a, a])
+
+
+@pytest.mark.parametrize("clip", [None, CLIP], ids=["as they are", "clipped"])
+def test_ids_are_random_and_say_nothing_about_rows(clip):
+    ids = [Moments.from_data(X, y, clip=clip).ids for _ in range(50)]
+    assert len(set(ids)) == 50 and all(len(one) == 1 for one in ids)
+    assert all(re.fullmatch("[0-9a-f]{16}", one[0]) for one in ids)
+    np.random.seed(0)
+    first = fresh_id()
+    np.random.seed(0)
+    assert fresh_id() != first
+    part = summariser(("x0", "x1", "x2", "x3"), clip)(X, y)
+    assert part.ids == ()  # the pass names its sum
+    assert joined(("a",), ("b", "c")) == ("a", "b", "c") and named(Moments.from_data(X, y)).n == 120
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+@pytest.mark.parametrize("clip", [None, CLIP], ids=["as they are", "clipped"])
+def test_saved_moments_are_for_their_owner(tmp_path, clip):
+    "Finding 4: whoever can read them, can read the data"
+    path = tmp_path / "m.npz"
+    path.write_text("old")
+    path.chmod(0o644)
+    Moments.from_data(X, y, clip=clip).save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_archives_of_another_version_get_a_sentence(tmp_path):
+    m, path = Moments.from_data(X, y), tmp_path / "m.npz"
+    header = dict(n=120, row_norm=m.row_norm, names=m.names, cut=(0, 0), clip=None)  # as 0.1 wrote them
+    save_arrays(path, "moments", header, mean=m.mean, scatter=m.scatter)
+    sentence = (f"{str(path)!r} was written by another version of this package: "
+                "read it with that, or make it again")
+    assert refusal(Moments.load, path) == sentence
+    exact = dict(n=120, names=m.names, cut=(0, 0), longest=1, ids=[])
+    for clip in ({"row_bound": 1.0, "response_bound": 1.0, "colour": 3}, None):
+        save_arrays(path, "clipped moments", exact | {"clip": clip}, sums=np.zeros((6, 6), np.int64))
+        assert refusal(ExactMoments.load, path) == sentence
+    assert "holds clipped moments, not moments" in refusal(Moments.load, path)
 
 
 def test_addition_commutes_and_single_rows_add_up():
@@ -145,9 +290,9 @@ def test_saved_moments_are_the_same(tmp_path):
     for clip in (None, Clip(2.0, 3.0, {"a": (-1, 2)}, start=range(5))):
         m = Moments.from_data(FRAME, "y", clip=clip)
         m.save(tmp_path / "m.npz")
-        loaded = Moments.load(tmp_path / "m.npz")
+        loaded = type(m).load(tmp_path / "m.npz")
         identical(loaded, m)
-        assert loaded.clip == clip and (loaded + m).n == 240
+        assert loaded.ids == m.ids and (loaded + Moments.from_data(FRAME, "y", clip=clip)).n == 240
 
 
 # unit columns
@@ -196,6 +341,7 @@ def test_no_digit_of_the_design_depends_on_the_response(clip, shift):
     A = np.tile(X, (3, 1)) + shift
     def design(response):
         m = sum(split(A, np.tile(response, 3), [100, 250], clip=clip))
+        if clip: return m.sums[:-1, :-1].tobytes()
         return m.mean[:-1].tobytes() + m.scatter[:-1, :-1].tobytes()
     assert len({design(response) for response in RESPONSES.values()}) == 1
 
@@ -315,14 +461,14 @@ def added(*parts):
 LONG = np.vstack([np.tile(X, (2000, 1)), with_value(np.nan)]), np.tile(y, 2001)
 HOLES = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "dose": [1., 2., 3.]})
 BAD = {
-    "NaN": (of(with_value(np.nan), y), "column 'x1' has nan in row 17"),
-    "inf": (of(with_value(-np.inf), y), "column 'x1' has -inf in row 17"),
-    "NaN in y": (of(X, np.where(np.arange(120) == 3, np.nan, y)), "column 'y' has nan in row 3"),
-    "NaN in a named y": (of(HOLES.assign(dose=np.nan, a=1), "dose"), "column 'dose' has nan in row 0"),
-    "NaN in a later block": (of(*LONG), "in row 240017"),
-    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "column 'a' has nan in row 1"),
+    "NaN": (of(with_value(np.nan), y), "column 'x1' has NaN or infinite values", "nan, in row 17."),
+    "inf": (of(with_value(-np.inf), y), "column 'x1' has NaN or infinite values", "-inf, in row 17."),
+    "NaN in y": (of(X, np.where(np.arange(120) == 3, np.nan, y)), "column 'y' has NaN", "nan, in row 3."),
+    "NaN in a named y": (of(HOLES.assign(dose=np.nan, a=1), "dose"), "column 'dose' has NaN", "in row 0."),
+    "NaN in a later block": (of(*LONG), "column 'x1' has NaN", "in row 240017."),
+    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "column 'a' has NaN", "nan, in row 1."),
     "null in pandas": (of(HOLES, "dose"), "column 'a'"),
-    "arrow y with a null": (of(X[:3], pa.array([1., None, 2.])), "column 'y' has nan in row 1"),
+    "arrow y with a null": (of(X[:3], pa.array([1., None, 2.])), "column 'y' has NaN", "nan, in row 1."),
     "overflow": (of(X * 1e200, y), "squares overflow"),
     "no rows": (of(X[:0], y[:0]), "X has no rows"),
     "widths": (added(of(X, y), of(X[:, :3], y)), "chunks of 4 and 3 columns"),
@@ -350,9 +496,10 @@ def test_without_an_intercept_knockoffs_need_one_row_less():
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_sentence(case):
-    call, words = BAD[case]
-    sentence = refusal(call)
-    assert words in sentence and "\n" not in sentence, sentence
+    call, words, *more = BAD[case]
+    sentence, details = told(call)
+    assert words in sentence and "\n" not in sentence + details, sentence
+    assert all(part in details and part not in sentence for part in more), details
 
 
 def test_refusals_do_not_depend_on_the_statistic():

@@ -13,9 +13,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_knockoff.errors import InputError
 from dp_knockoff.models import linear_model
 from dp_knockoff.rows import AHEAD, GROUP, Block, Rows, block_rows, check_unique, column_names, sum_blocks
 from dp_knockoff.testing import refusal
+from same_rows import told
 
 X, y, _ = linear_model(120, p=4, k=2, random_state=0)
 NAMES = list("abcd")
@@ -115,7 +117,6 @@ BAD = {
     "other index": ((FRAME[NAMES], FRAME["y"].sort_values()), "different indexes"),
     "duplicate names in pandas": ((pd.DataFrame(X, columns=list("aabc")), y), "'a' stands more than once"),
     "clash of a frame": ((pd.DataFrame(X, columns=[1, "1", 2, 3]), y), "'1' stands more than once"),
-    "huge integer": ((with_value(10**400, object), y), "column 'x1'"),
     "missing value": ((with_value(pd.NA, object), y), "column 'x1' has missing values"),
     "complex": ((X + 1j, y), "column 'x0' of type complex128"),
     "sparse": ((scipy.sparse.csr_matrix(X), y), "X.toarray()"),
@@ -137,17 +138,35 @@ def test_bad_input_gets_one_sentence(case):
     assert words in sentence and "\n" not in sentence, sentence
 
 
-def test_a_fault_is_found_in_its_row_and_called_by_its_name():
-    def fault(A, b, **kwargs):
+@pytest.mark.parametrize("value", [10**400, -10**400, 10**309])
+def test_a_whole_number_of_any_size_is_a_number(value):
+    "Finding 7: a finite value decided whether there was an answer"
+    largest = np.sign(value) * np.finfo(float).max
+    for table in (with_value(value, object), pd.DataFrame(with_value(value, object), columns=NAMES)):
+        A, b = all_of(Rows(table, y))
+        assert A[17, 1] == largest and (np.delete(A, 17, axis=0) == np.delete(X, 17, axis=0)).all()
+        assert (A[17, [0, 2, 3]] == X[17, [0, 2, 3]]).all() and (b == y).all()
+    assert all_of(Rows(X, np.array([*y[1:], value], dtype=object)))[1][-1] == largest
+    beside = with_value(value, object)
+    beside[3, 1] = None
+    assert np.isnan(all_of(Rows(beside, y))[0][3, 1])
+    beside[3, 1] = "red"
+    assert "column 'x1' of type str" in refusal(lambda: all_of(Rows(beside, y)))
+
+
+def test_a_fault_is_called_by_its_name_and_its_row_is_a_detail():
+    def fault(A, b):
         block = Block(Rows(pd.DataFrame(A, columns=NAMES).assign(dose=b), "dose"), 100, 120)
-        return block.fault(*block.read(), **kwargs)
+        error = block.fault(*block.read())
+        return str(error), error.details
     A, b = X.copy(), y.copy()
     b[119] = -np.inf
-    assert "column 'dose' has -inf in row 119" in fault(A, b)
+    way_out = "has NaN or infinite values: drop or impute those rows"
+    assert fault(A, b) == (f"column 'dose' {way_out}", "The first is -inf, in row 119.")
     A[103, 2] = np.nan
-    assert "column 'c' has nan in row 103" in fault(A, b)
-    assert "column 'b' is so large that its squares overflow" in fault(X * [1, 1e200, 1e199, 1], y)
-    assert "column 'dose' is so large" in fault(X, y * 1e200)
+    assert fault(A, b) == (f"column 'c' {way_out}", "The first is nan, in row 103.")
+    assert "column 'b' is so large that its squares overflow" in fault(X * [1, 1e200, 1e199, 1], y)[0]
+    assert fault(X, y * 1e200) == ("column 'dose' is so large that its squares overflow: rescale it", "")
 
 
 # the pass
@@ -162,7 +181,7 @@ class Number:
         time.sleep(self.seconds)
         return np.array([[self.value]]), np.ones(1)
 
-    def fault(self, A, b): return f"{self.value} is no number"
+    def fault(self, A, b): return InputError("one is no number", f"It is {self.value}.")
 
 
 def first_number(A, b):
@@ -242,7 +261,7 @@ def test_progress_counts_rows_in_order_on_the_callers_thread():
 @pytest.mark.parametrize("count", [1, 100])
 def test_what_is_not_finite_is_explained_by_its_block(count):
     blocks = [*map(Number, range(count - 1)), Number(np.inf)]
-    assert refusal(sum_blocks, blocks, first_number) == "inf is no number"
+    assert told(sum_blocks, blocks, first_number) == ("one is no number", "It is inf.")
 
 
 @pytest.mark.parametrize("count", [1, 100])

@@ -1,5 +1,6 @@
 "Sources: every way in gives the same moments; what is no source, or is one already, gets its sentence."
 import gzip
+import re
 import subprocess
 import sys
 
@@ -11,10 +12,11 @@ import pytest
 
 from dp_knockoff.archives import save_arrays
 from dp_knockoff.clip import Clip
+from dp_knockoff.errors import InputError
 from dp_knockoff.moments import Moments
 from dp_knockoff.sources import moments_of, open_source
 from dp_knockoff.testing import refusal
-from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, y
+from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, told, y
 
 CLIPS = pytest.mark.parametrize("clip", [None, CLIP], ids=["raw", "clipped"])
 
@@ -76,6 +78,7 @@ def test_every_way_in_gives_the_same_bits(folder, way, clip):
     assert source.rows == (N if way in WAYS else None)
     if way == "iterator": return
     identical(source(clip), Moments.from_data(X, y, clip=clip))
+    assert source(clip).ids != source(clip).ids  # each pass has a random one of its own
     assert source.collect(lambda A, b: len(b)) == N
 
 
@@ -124,10 +127,84 @@ def test_saved_moments_are_added_up(tmp_path, clip):
     assert "summed already" in refusal(open_source(tmp_path / "site-0.npz").collect, len)
 
 
+@CLIPS
+def test_saved_moments_are_not_added_twice(tmp_path, clip):
+    "Finding 4: a copy under another name, or a sum that holds a part already, counted rows twice"
+    a, b = (Moments.from_data(X[part], y[part], clip=clip) for part in (slice(0, 9000), slice(9000, N)))
+    for name, m in {"a": a, "copy": a, "b": b, "both": a + b}.items(): m.save(tmp_path / f"{name}.npz")
+    (tmp_path / "bytes.npz").write_bytes((tmp_path / "a.npz").read_bytes())
+    def opened(*names): return open_source([tmp_path / f"{name}.npz" for name in names])
+    assert opened("a", "b")(clip).n == N
+    for names in ("a copy", "a bytes", "a b copy", "a both", "both b", "both bytes"):
+        names = names.split()
+        sentence = refusal(opened, *names)
+        assert "added twice: add each part once" in sentence and f"{names[-1]}.npz' does not fit" in sentence
+    with pytest.raises(InputError, match="added twice"): opened("a")(clip) + opened("both")(clip)
+
+
+def test_the_limit_on_rows_holds_for_every_way_in(tmp_path, monkeypatch):
+    "It looks at n alone, and comes with a sentence"
+    dd = pytest.importorskip("dask.dataframe")
+    for i, part in enumerate((slice(0, 9000), slice(9000, N))):
+        Moments.from_data(X[part], y[part], clip=CLIP).save(tmp_path / f"site-{i}.npz")
+    monkeypatch.setattr("dp_knockoff.moments.MOST_ROWS", N - 1)
+    frame = dd.from_pandas(TABLE.to_pandas(), npartitions=3)
+    ways = (X, y), (TABLE.lazy(), "y"), (CHUNKS, None), (frame, "y"), (tmp_path / "*.npz", None)
+    with dask_here():
+        for data, target in ways:
+            assert f"n={N} rows are more than 29,999" in refusal(moments_of, data, target, clip=CLIP)
+    assert moments_of(X, y).n == N
+    monkeypatch.setattr("dp_knockoff.moments.MOST_ROWS", N)
+    assert moments_of(X, y, clip=CLIP).n == N
+
+
+def dask_here():
+    import dask
+    return dask.config.set(scheduler="synchronous")
+
+
+SECRET = 73911.0625
+
+
+def spoiled(value, row=4711):
+    "The table with a secret in one row, and something wrong in the same and in another"
+    frame = TABLE[:5000].to_pandas()
+    frame.loc[[row, row + 9], "x3"] = SECRET, value
+    frame.loc[row + 9, "x4"] = SECRET
+    return frame
+
+
+def published(sentence, path):
+    "Does a sentence speak of nothing but the file, the chunk and the column?"
+    for word in (repr(str(path)), "'x3'", "chunk 0", "0/1"): sentence = sentence.replace(word, "")
+    return not re.search(r"\d|nan|inf\b|None|secret", sentence)
+
+
+@CLIPS
+@pytest.mark.parametrize("value", [np.nan, np.inf, None, "secret"], ids=str)
+def test_sentences_about_data_may_be_published(tmp_path, value, clip):
+    "Finding 7, and the standard: no cell, no count, no row; those are in the details"
+    frame, text, parquet = spoiled(np.nan), tmp_path / "rows.csv", tmp_path / "rows.parquet"
+    if value is not np.nan: frame = spoiled(value) if value == np.inf else frame.astype(object)
+    if value in (None, "secret"): frame.loc[4720, "x3"] = value
+    frame.to_csv(text, index=False)
+    pairs = [(frame[NAMES].to_numpy(), y[:5000])]
+    ways = [(text, "y", text), (frame, "y", ""), ([frame], "y", ""), (pairs, None, "")]
+    if value != "secret":
+        pl.from_pandas(frame.astype(float)).write_parquet(parquet)
+        ways += [(parquet, "y", parquet), (pl.from_pandas(frame.astype(float)).lazy(), "y", "")]
+    for data, target, path in ways:
+        sentence, details = told(moments_of, data, target, clip=clip)
+        assert "'x3'" in sentence or "the query" in sentence, sentence
+        assert published(sentence, path), sentence
+        if path: assert "4720" in details or "1 in 'x3'" in details, details
+
+
 def test_archives_of_other_kinds(tmp_path, folder):
     Moments.from_data(X, y).save(tmp_path / "moments.npz")
     Moments.from_data(X[:, 1:], y).save(tmp_path / "fewer.npz")
     Moments.from_data(X, y, clip=Clip(1.0, 1.0, intercept=False)).save(tmp_path / "bounds.npz")
+    Moments.from_data(X, y, clip=Clip(.5, 1.0, intercept=False)).save(tmp_path / "narrower.npz")
     save_arrays(tmp_path / "release.npz", "private moments", {}, gram=np.eye(2))
     save_arrays(tmp_path / "else.npz", "something else", {})
     np.savez(tmp_path / "arrays.npz", X=X[:5], y=y[:5])
@@ -139,7 +216,9 @@ def test_archives_of_other_kinds(tmp_path, folder):
         ("release.npz",): way_out, ("moments.npz", "release.npz"): way_out, ("arrays.npz",): "not a file of",
         ("else.npz",): "holds something else, not moments", ("cut.npz",): "damaged",
         ("moments.npz", "fewer.npz"): "moments.npz': chunks of 20 and 19 columns",
-        ("moments.npz", "bounds.npz"): "different bounds",
+        ("moments.npz", "bounds.npz"): "collect all of them with one and the same Clip, or all without",
+        ("bounds.npz", "moments.npz"): "collect all of them with one and the same Clip, or all without",
+        ("bounds.npz", "narrower.npz"): "different bounds",
         ("moments.npz", folder / "rows.csv"): "cannot be read with files of saved moments",
     }.items():
         sentence = refusal(open_source, [tmp_path / name for name in names])
@@ -204,8 +283,8 @@ def test_chunks_must_agree():
     assert "no chunk" in refusal(moments_of, lambda: [])
     assert "returns 7" in refusal(moments_of, lambda: 7)
     late = np.where(np.arange(N)[:, None] == 20_000, np.nan, X)
-    sentence = refusal(moments_of, [(X, y), (late, y)])
-    assert "chunk 1" in sentence and "first in row 20000" in sentence
+    sentence, details = told(moments_of, [(X, y), (late, y)])
+    assert "chunk 1" in sentence and "first in row 20000" in details
     objects = TABLE[:9].to_pandas().astype(object)
     objects.loc[7, "x3"] = "two"
     assert "chunk 1: column 'x3' of type str" in refusal(moments_of, [TABLE[:9], objects], "y")
