@@ -1,4 +1,7 @@
 "Budgets add, divergences are exact, and every noise scale keeps what it promises."
+import warnings
+
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +16,7 @@ from dp_knockoff.mechanisms import (
     gaussian_divergence,
     laplace_divergence,
     laplace_scale,
+    warn_budget,
 )
 from dp_knockoff.testing import refusal
 
@@ -61,16 +65,45 @@ def test_laplace_is_pure(epsilon):
     assert laplace_divergence(epsilon, 1.01 / scale) > 0
 
 
+def eighty_digits(epsilon, ratio):
+    "The formula itself, in arithmetic that can afford the cancellation"
+    with mpmath.workdps(80):
+        e, r = mpmath.mpf(epsilon), mpmath.mpf(ratio)
+        return mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
+
+
 @pytest.mark.parametrize("epsilon, ratio", [
+    (3.2e-5, .165), (7e-5, .36), # here an earlier quadrature was off by 1e-5
     (1e-3, 1e-2), (1e-9, 1e-9), (1e-10, 3e-11), (1e-20, 1e-20), (.5, .02), (.5, .999), (2., 1.5), (5., 8.),
+    (1e-6, .999999), (1e-6, 1e-7), (50., 1.9), (50., 40.), (10., .3),
 ])
-def test_divergences_at_tiny_budgets(epsilon, ratio):
-    "Against 50-digit values of the same formula"
-    import mpmath
-    mpmath.mp.dps = 80
-    e, r = mpmath.mpf(epsilon), mpmath.mpf(ratio)
-    exact = mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
-    assert abs(gaussian_divergence(epsilon, ratio) / exact - 1) < 1e-9
+def test_divergences_have_ten_digits(epsilon, ratio):
+    assert abs(gaussian_divergence(epsilon, ratio) / eighty_digits(epsilon, ratio) - 1) < 1e-10
+
+
+@given(st.floats(-6, np.log10(50)), st.floats(-7, 1.7))
+def test_divergences_have_ten_digits_everywhere(log_epsilon, log_ratio):
+    epsilon, ratio = 10.0**log_epsilon, 10.0**log_ratio
+    exact = eighty_digits(epsilon, ratio)
+    if exact > 1e-250: assert abs(gaussian_divergence(epsilon, ratio) / exact - 1) < 1e-10
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-6, 1e-3, .1, .9])
+def test_no_promise_is_exceeded_even_in_the_eightieth_digit(delta):
+    for epsilon in [3.2e-5, 7e-5, *np.geomspace(1e-6, 50, 30)]:
+        spent = eighty_digits(epsilon, analytic_ratio(Budget(float(epsilon), delta))) / mpmath.mpf(delta)
+        assert .9999 < spent <= 1
+
+
+@pytest.mark.parametrize("budget, n, words", [
+    (Budget(1., 1e-6), 1000, []), (Budget(10., 1e-3), 1000, []), (Budget(10.1, 1e-6), 1000, ["epsilon=10.1"]),
+    (Budget(1., .0011), 1000, ["delta=0.0011"]), (Budget(20., .5), 1000, ["epsilon=20", "delta=0.5"]),
+])
+def test_budgets_that_protect_little_are_warned_of(budget, n, words):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warn_budget(budget, n)
+    assert [str(each.message).split()[0] for each in seen] == words
 
 
 def test_divergences_take_arrays_and_vanish_without_distance():
