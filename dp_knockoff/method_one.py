@@ -93,7 +93,7 @@ class MethodOne(PaperMethod):
         b = sampler.gaussian(c, scales["products"], "products")
         return repair(A) if self.repaired else A, b
 
-# %% ../nbs/43_method_one.ipynb #1ddf9346
+# %% ../nbs/43_method_one.ipynb #6e7a3699
 def filter_one(
     data,                          # array, table, file(s), chunks, Dask collection, Moments, or a Source
     y=None,                        # the response, or its column's name
@@ -110,11 +110,13 @@ def filter_one(
     fdr: float = 0.2,              # q
     statistic=Statistic(),         # a Statistic, or a function f(A, b) -> p numbers
     offset: int = 1,               # 1: knockoff+; 0: modified rate only
-    sampler=None,                  # NumpySampler or SecureSampler; default NumPy's, seeded by random_state
-    random_state=None,             # None, an int or a Generator: knockoffs, and noise without a sampler
+    simulation: bool = False,      # draw NumPy's noise, which can be repeated and protects nobody?
+    random_state=None,             # for simulations: None, an int or a Generator
+    sampler=None,                  # draws the noise; default: OpenDP's, or NumPy's for simulations
 ) -> Selection:
     "Method I of the paper: noise on the Gram matrix and on the products"
     question = Question(fdr, statistic=statistic, offset=offset)
     method = MethodOne(epsilon=epsilon, delta=delta, row_bound=row_bound, sigma=sigma, beta_norm=beta_norm,
                        bounds=bounds, repaired=repaired, epsilon_split=epsilon_split, delta_split=delta_split)
-    return release_and_select(method, question, data, y, random_state, sampler=sampler)
+    draw = dict(simulation=simulation, random_state=random_state, sampler=sampler)
+    return release_and_select(method, question, data, y, **draw)

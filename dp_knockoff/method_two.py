@@ -76,7 +76,7 @@ class MethodTwo(PaperMethod):
         coefficients = ridge(k.G, c, self.ridge_penalty) if self.ridge_penalty else ols(k.G, c)
         return np.eye(len(c)), sampler.gaussian(coefficients, scales["coefficients"], "coefficients")
 
-# %% ../nbs/44_method_two.ipynb #134f5008
+# %% ../nbs/44_method_two.ipynb #418e1556
 def filter_two(
     data,                       # array, table, file(s), chunks, Dask collection, Moments, or a Source
     y=None,                     # the response, or its column's name
@@ -93,11 +93,13 @@ def filter_two(
     fdr: float = 0.2,           # q
     statistic=Statistic(),      # Statistic("ols", "csm"), equation (7), or "lcd" for "csm", equation (6)
     offset: int = 1,            # 1: knockoff+; 0: modified rate only
-    sampler=None,               # NumpySampler or SecureSampler; default NumPy's, seeded by random_state
-    random_state=None,          # None, an int or a Generator: knockoffs, and noise without a sampler
+    simulation: bool = False,   # draw NumPy's noise, which can be repeated and protects nobody?
+    random_state=None,          # for simulations: None, an int or a Generator
+    sampler=None,               # draws the noise; default: OpenDP's, or NumPy's for simulations
 ) -> Selection:
     "Method II of the paper: noise on the coefficients"
     question = Question(fdr, statistic=statistic, offset=offset)
     method = MethodTwo(epsilon=epsilon, delta=delta, row_bound=row_bound, sigma=sigma, beta_norm=beta_norm,
                        beta_max=beta_max, bounds=bounds, ridge_penalty=ridge_penalty, delta_split=delta_split)
-    return release_and_select(method, question, data, y, random_state, sampler=sampler)
+    draw = dict(simulation=simulation, random_state=random_state, sampler=sampler)
+    return release_and_select(method, question, data, y, **draw)

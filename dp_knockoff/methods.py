@@ -34,7 +34,7 @@ def chooses(
     rule = ("rule",) if len(release.rules) > 1 else ()
     return ("fdr", *rule, "statistic", "offset", *release.choices)
 
-# %% ../nbs/59_methods.ipynb #a2b8672a
+# %% ../nbs/59_methods.ipynb #9070b9ce
 def private_filter(
     data,                   # array, table, file(s), chunks, Dask, Moments of clipped rows, or a Source
     y=None,                 # the response, or its column's name
@@ -48,11 +48,14 @@ def private_filter(
     intercept: bool = True, # does the model have an intercept?
     rounds: int = 1,        # passes with noise; more help where signals explain most of the variance
     fdr: float = 0.2,       # the wanted bound on the false discovery rate
-    sampler=None,           # NumpySampler or SecureSampler; default NumPy's, seeded by random_state
-    random_state=None,      # None, an int or a Generator: knockoffs, and noise unless a sampler is given
+    rows_per_person: int = 1, # protect any so many rows together
+    simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
+    random_state=None,        # for simulations: None, an int or a Generator
+    ledger=None,              # a Ledger, or the path of one: told before noise is drawn
 ) -> Selection:
     "Select variables with differential privacy for every pair of datasets that differ in one row"
     return moments_filter(data, y, epsilon=epsilon, delta=delta,
                           row_bound=row_bound, response_bound=response_bound,
                           ranges=ranges, response_center=response_center, intercept=intercept,
-                          rounds=rounds, fdr=fdr, sampler=sampler, random_state=random_state)
+                          rounds=rounds, fdr=fdr, rows_per_person=rows_per_person,
+                          simulation=simulation, random_state=random_state, ledger=ledger)

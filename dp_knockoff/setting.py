@@ -53,7 +53,7 @@ def check_split(name: str, split, parts: int) -> tuple:
                          f"e.g. {example}")
     return split
 
-# %% ../nbs/42_setting.ipynb #4a2a2d34
+# %% ../nbs/42_setting.ipynb #f93ad0f3
 @dataclass(frozen=True, eq=False, repr=False)
 class PaperRelease(Release):
     "What Method I or II of the paper lets out of the data"
@@ -67,9 +67,9 @@ class PaperRelease(Release):
     b: np.ndarray      # 2p products (Method I) or coefficients (Method II), with noise
     bounds: str        # which sensitivity bounds scaled the noise
     estimated: tuple   # constants that came from the data without noise
+    simulated: bool    # was the noise drawn for a simulation?
 
-    @property
-    def guarantee(self) -> str:
+    def promise(self, sigma=None) -> str:
         "What is protected, and what is not"
         text = (f"Privacy for replacing one row: {self.budget} on average over that noise, "
                 "if sigma, |b| and the row norms are at most what was given, "
@@ -83,16 +83,21 @@ class PaperRelease(Release):
                      "which no privacy statement covers.")
         return text
 
+    def control(self, rate) -> str:
+        "When the error rate is kept"
+        return f"{rate} if y = X b with independent normal noise of one variance."
+
     def statement(self, rate, sigma=None) -> str:
-        "What a selection guarantees"
-        return f"Guarantee: {rate} if y = X b with independent normal noise of one variance. {self.guarantee}"
+        "What a selection guarantees: the rate first, for privacy rests on the same noise"
+        if self.simulated: return super().statement(rate, sigma)
+        return f"Guarantee: {self.control(rate)} {self.promise()}"
 
     def notes(self, estimate=None) -> tuple:
         "What was spent, and how much noise that meant"
-        return (f"Spent {self.budget}; noise scales: {in_words(self.noise)}; bounds: {self.bounds}.",
+        return (f"{self.spent_in_words}; noise scales: {in_words(self.noise)}; bounds: {self.bounds}.",
                 f"Noise drawn by {self.sampler}.")
 
-# %% ../nbs/42_setting.ipynb #1e413ad7
+# %% ../nbs/42_setting.ipynb #bc18f2ef
 @dataclass(frozen=True, kw_only=True)
 class PaperMethod(Method):
     "What Methods I and II have in common: public constants, and the order of the steps"
@@ -146,11 +151,12 @@ class PaperMethod(Method):
         data,              # whatever `open_source` takes
         y=None,            # the response, or its column's name
         *,
-        sampler=None,      # NumpySampler or SecureSampler; default NumPy's, seeded by random_state
-        random_state=None, # None, an int or a Generator: knockoffs, and noise unless a sampler is given
+        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
+        random_state=None,        # for simulations: None, an int or a Generator
+        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
     ) -> PaperRelease:
         "Check, read, draw: knockoffs first, then the noise"
-        sampler = as_sampler(sampler, random_state)
+        sampler = as_sampler(sampler, simulation, random_state)
         moments = open_source(data, y)()
         f = facts(moments, self.row_bound)
         estimated = [name for name in ("sigma", "beta_norm") if self._estimates(name)]
@@ -170,4 +176,4 @@ class PaperMethod(Method):
         words = {"sigma": "sigma", "beta_norm": "|beta|"}
         came_from_data = tuple(words[name] for name in estimated)
         return PaperRelease(self.word, k.names, moments.n, self.budget, scales, sampler.name,
-                            A, b, self.bounds, came_from_data)
+                            A, b, self.bounds, came_from_data, not sampler.private)

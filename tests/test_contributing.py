@@ -9,7 +9,8 @@ from dp_knockoff.errors import InputError
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.mechanisms import Budget, gaussian_divergence
 from dp_knockoff.methods import METHODS, chooses, takes
-from dp_knockoff.selection import Release, Selection, select
+from dp_knockoff.selection import SIMULATION, Release, Selection, select
+from watched import Trusted
 
 PAGE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
 
@@ -27,7 +28,8 @@ def test_the_method_releases_what_it_says(page):
     release = page["release"]
     assert isinstance(release, Release) and release.method == "local"
     assert release.budget == Budget(2.0, 1e-5) and list(release.noise) == ["responses"]
-    assert "NumPy" in release.sampler and "public" in release.guarantee
+    assert "NumPy" in release.sampler and release.simulated and "public" in release.promise()
+    assert release.guarantee == SIMULATION
     assert gaussian_divergence(2.0, 2 * 12.0 / release.noise["responses"]) <= 1e-5
     with pytest.raises(InputError, match="response_bound"):
         page["LocalNoise"](epsilon=1.0, delta=1e-5, response_bound=-1)
@@ -36,7 +38,9 @@ def test_the_method_releases_what_it_says(page):
 def test_what_it_releases_can_be_selected_from(page):
     selection = select(page["release"], fdr=0.2)
     assert isinstance(selection, Selection) and selection.method == "local"
-    assert "differs in one response" in repr(selection) and "was clamped" in repr(selection)
+    assert SIMULATION in repr(selection) and "was clamped" in repr(selection)
+    real = page["method"].release(page["X"][:500], page["y"][:500], sampler=Trusted())
+    assert "differs in one response" in repr(select(real)) and SIMULATION not in repr(select(real))
     assert len(selection) >= 5
 
 
@@ -49,8 +53,8 @@ def test_once_listed_its_parameters_are_known(page, monkeypatch):
 def test_noise_hides_a_clamped_response(page):
     X, y = page["X"], page["y"].copy()
     method = page["LocalNoise"](epsilon=2.0, delta=1e-5, response_bound=1.0)
-    first = method.release(X, np.clip(y, -1, 1), random_state=3)
-    assert np.array_equal(first.b, method.release(X, y, random_state=3).b)
+    first = method.release(X, np.clip(y, -1, 1), simulation=True, random_state=3)
+    assert np.array_equal(first.b, method.release(X, y, simulation=True, random_state=3).b)
 
 
 def test_the_statistic(page):
@@ -67,4 +71,4 @@ def test_the_source_is_taken_wherever_data_is(page):
     assert np.allclose(knockoff_filter(source, fdr=0.5, random_state=0).W, direct.W)
     assert source.names == ("a", "b", "c") and source().n == len(y)
     method = page["LocalNoise"](epsilon=2, delta=1e-5, response_bound=9)
-    assert select(method.release(source, random_state=0)).names == source.names
+    assert select(method.release(source, simulation=True, random_state=0)).names == source.names

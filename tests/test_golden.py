@@ -6,6 +6,15 @@ meant to change numbers writes them anew, and shows in the diff of that file whi
 
     OPENBLAS_NUM_THREADS=1 python tests/test_golden.py --write
 
+which renews only what is off. Renewed so far: all cases of `moments` and `labels`, since 0.2 sums rows that
+are rounded to a grid (2^-18 of a bound) and rounds the noise to its lattice. Released numbers, estimates and
+statistics moved by at most 3e-5 of the largest entry, and no selection changed; `none`, `one` and `two` did
+not move.
+
+All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
+get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here
+they get the case's seed instead.
+
 A case's row_bound is for the row of x; a column of ones that an intercept appends is not counted.
 """
 import contextlib
@@ -15,6 +24,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -287,12 +297,13 @@ def compare(name, found):
 
 
 def write(run, path=GOLDEN):
-    "All answers, a line each"
-    lines = []
+    "All answers, a line each; those that are what they were keep every digit"
+    golden, lines = json.loads(path.read_text()), []
     for name, question in CASES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            lines.append(f"{json.dumps(name)}: {json.dumps(run(question, Path(folder)), allow_nan=False)}")
-    path.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder: found = run(question, Path(folder))
+        kept = golden[name] if name in golden and not compare(name, found) else found
+        if kept is found: print("renewed:", name)
+        lines.append(f"{json.dumps(name)}: {json.dumps(kept, allow_nan=False)}")
     path.write_text("{" + ",\n".join(lines) + "}\n")
 
 
@@ -304,7 +315,8 @@ def arguments_of_command(method, options, folder):
             (folder / "ranges.json").write_text(json.dumps(value))
             value = folder / "ranges.json"
         option = "--seed" if name == "random_state" else "--" + name.replace("_", "-")
-        if name != "intercept": out += [option, str(value)]
+        if name == "simulation": out += ["--simulate"]
+        elif name != "intercept": out += [option, str(value)]
         elif value is False: out += ["--no-intercept"]
     return out
 
@@ -313,6 +325,14 @@ def arguments_of_command(method, options, folder):
 
 def run(question, folder):
     "Ask this package: all that knows its interface is here"
+    from dp_knockoff.selection import Release
+    options = question["options"]
+    seed = options.get("again", options)["random_state"]
+    with mock.patch.object(Release, "seed", seed): return ask_package(question, folder)
+
+
+def ask_package(question, folder):
+    "The same, with knockoffs from whatever seed a release has"
     import dp_knockoff as dp
     from dp_knockoff.cli import main
 
@@ -326,6 +346,7 @@ def run(question, folder):
         if isinstance(out.get("statistic"), tuple): out["statistic"] = dp.Statistic(*out["statistic"])
         if out.get("statistic") == "own": out["statistic"] = own
         if "sampler" in out: out["sampler"] = dp.NumpySampler(out["sampler"])
+        if method != "none": out["simulation"] = True
         return out
 
     def answer(selection):
@@ -344,8 +365,8 @@ def run(question, folder):
         return numbers(out["selected"], out["W"], out["signs"], out["threshold"], out["noise"])
 
     def release(options):
-        seed = options.pop("random_state")
-        dp.MomentsMethod(**options).release(data, y, random_state=seed).save(folder / "release.npz")
+        draw = {name: options.pop(name) for name in ("random_state", "simulation")}
+        dp.MomentsMethod(**options).release(data, y, **draw).save(folder / "release.npz")
         return folder / "release.npz"
 
     def collect(options):
@@ -355,9 +376,10 @@ def run(question, folder):
 
     (data, y), options = opened(question["data"], folder), spelled(question["options"])
     again = spelled(options.pop("again", {}))
+    for name in ("random_state", "simulation"): again.pop(name, None)
     if via == "filter": return answer(ask(data, y, **options))
     if via == "source": return answer(ask(dp.open_source(data, y, columns=question["keep"]), **options))
-    if via == "saved": return answer(ask(dp.Moments.load(collect(options)), **options))
+    if via == "saved": return answer(ask(collect(options), **options))
     if via == "release": return answer(dp.select(dp.PrivateMoments.load(release(options)), **again))
     if via == "command": return command(data, y, options)
     if via == "command on moments": return command(collect(options), None, options)

@@ -35,7 +35,7 @@ def test_method_one_finds_signals(bounds):
     delta = .5 if bounds == "paper" else 1e-3
     m = simulated_moments(10**7, BETA, random_state=0)
     public = PUBLIC | dict(delta=delta, row_bound=m.row_norm)
-    chosen = filter_one(m, **public, bounds=bounds, random_state=0)
+    chosen = filter_one(m, **public, bounds=bounds, simulation=True, random_state=0)
     assert set(range(6)) <= set(np.flatnonzero(chosen.support)) and (chosen.signs[:6] == 1).all()
 
 
@@ -106,7 +106,7 @@ def test_an_own_statistic_in_method_one_sees_noisy_things_only():
     def own(A, b):
         seen.append((A.copy(), b.copy()))
         return Statistic()(A, b)
-    filter_one(BIG, **PUBLIC, statistic=own, repaired=False, random_state=0)
+    filter_one(BIG, **PUBLIC, statistic=own, repaired=False, simulation=True, random_state=0)
     A, b = seen[-1]
     k = knockoffs_of(BIG, intercept=False)
     assert not np.isclose(A, k.G).all() and not np.isclose(b, k.products(0)).any()
@@ -157,6 +157,14 @@ def test_a_released_eigenvalue_below_zero_gets_the_floor():
     assert np.isclose(np.linalg.eigvalsh(repair(A))[0], FLOOR)
 
 
+def test_a_release_is_repaired_or_left_as_it_was_drawn():
+    def matrix(repaired):
+        method = MethodOne(**PUBLIC | dict(epsilon=.01), repaired=repaired)
+        return method.release(BIG, simulation=True, random_state=0).A
+    fixed, raw = matrix(True), matrix(False)
+    assert np.linalg.eigvalsh(raw)[0] < 0 and (np.diag(raw) == 1).all() and np.allclose(fixed, repair(raw))
+
+
 # ---------------------------------------------------------------- refusals
 
 @pytest.mark.parametrize("bad", [dict(repaired="no"), dict(repaired=1), dict(epsilon_split=(.5, .5)),
@@ -169,4 +177,4 @@ def test_method_one_refuses_without_data(bad):
 def test_a_lasso_needs_a_repaired_matrix():
     for statistic in (Statistic("lasso", "lcd", 1.0), Statistic("path")):
         assert "pass repaired=True" in refusal(filter_one, BIG, **PUBLIC, repaired=False, statistic=statistic)
-        assert len(filter_one(BIG, **PUBLIC, statistic=statistic, random_state=0).W) == 12
+        assert len(filter_one(BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=0).W) == 12

@@ -21,7 +21,7 @@ PUBLIC = dict(epsilon=.5, delta=1e-3, row_bound=BIG.row_norm, sigma=1.0, beta_no
 @pytest.mark.parametrize("bounds", BOUNDS_TWO)
 def test_method_two_finds_signals(bounds):
     public = PUBLIC | dict(delta=.5 if bounds == "paper" else 1e-3)
-    chosen = filter_two(BIG, **public, bounds=bounds, random_state=0)
+    chosen = filter_two(BIG, **public, bounds=bounds, simulation=True, random_state=0)
     assert set(range(6)) <= set(np.flatnonzero(chosen.support)) and (chosen.signs[:6] == 1).all()
 
 
@@ -64,12 +64,12 @@ def test_noise_is_drawn_once_and_with_its_scale():
 
 
 def test_the_pair_is_the_identity_and_noisy_coefficients():
-    release = MethodTwo(**PUBLIC).release(BIG, random_state=3)
+    release = MethodTwo(**PUBLIC).release(BIG, simulation=True, random_state=3)
     A, b = release.pair()
     assert (A == np.eye(24)).all()
     for contrast in (csm, lcd):
         statistic = Statistic("ols", contrast.__name__)
-        W = filter_two(BIG, **PUBLIC, statistic=statistic, random_state=3).W
+        W = filter_two(BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=3).W
         assert np.allclose(W, contrast(b))
 
 

@@ -98,3 +98,30 @@ def test_command_line(tmp_path):
     bad = command("demo", "--fdr", 7, cwd=tmp_path)
     assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: fdr=7.0")
     assert bad.stderr.count("\n") == 1 and [f.name for f in tmp_path.iterdir()] == ["picture.png"]
+
+
+RELEASE = """
+import sys
+from dp_knockoff.methods import private_filter
+from dp_knockoff.models import linear_model
+X, y, _ = linear_model(2000, 3, 2, random_state=0)
+public = dict(epsilon=1.0, delta=1e-4, row_bound=2.0, response_bound=4.0, fdr=.5)
+print(private_filter(X, y, **public{}))
+print("opendp" in sys.modules)
+"""
+
+
+def test_a_release_uses_opendp_and_prints_its_guarantee():
+    out = fresh(RELEASE.format(""))
+    assert "Guarantee: (epsilon=1, delta=0.0001)-differential privacy for every pair" in out
+    assert "Noise drawn by OpenDP" in out and "imulation" not in out and out.endswith("True\n")
+
+
+def test_a_simulation_says_so_and_does_not_import_opendp():
+    one, two = (fresh(RELEASE.format(", simulation=True, random_state=1")) for _ in range(2))
+    assert "Simulation: NOT private" in one and "Guarantee" not in one and one.endswith("False\n")
+    assert one == two
+
+
+def test_opendp_is_required():
+    assert "opendp" in settings()["requirements"] and "secure" not in settings().get("extras", "")

@@ -2,11 +2,10 @@
 import numpy as np
 import pytest
 
-from dp_knockoff.clip import Clip
+from dp_knockoff.clip import BITS, Clip
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import Moments
 from dp_knockoff.private_moments import (
-    ROUNDING,
     Units,
     joint_sensitivity,
     noisy_moments,
@@ -107,9 +106,9 @@ def test_batches_are_packed_one_by_one():
 
 def test_the_noise_has_the_deviations_that_are_told():
     "4000 draws at once: off the diagonal, on it (sqrt(2) more), on the products and on the square"
-    units, shape = Units(Clip(2.0, 5.0), 1.4), (4000,)
-    zeros = np.zeros((*shape, 3, 3)), np.zeros((*shape, 3)), np.zeros(shape)
-    out = noisy_moments(*zeros, 1000, units, .5, NumpySampler(0), "moments")
+    units = Units(Clip(2.0, 5.0), 1.4)
+    zeros = np.zeros((4000, 4, 4), dtype=np.int64)
+    out = noisy_moments(zeros, units, .5, NumpySampler(0), "moments")
     told = out["gram_sd"], np.sqrt(2) * out["gram_sd"], out["product_sd"], out["square_sd"]
     found = out["gram"][:, 0, 1], out["gram"][:, 1, 1], out["products"][:, 2], out["square"]
     assert np.allclose([np.std(x) for x in found], told, rtol=.06)
@@ -122,19 +121,39 @@ def test_later_rounds_release_no_gram_matrix(data):
     m = Moments.from_data(X, y, clip=Clip(2.0, 5.0))
     units = Units(m.clip, 2.0, gram=False)
     sampler = Recorder()
-    out = noisy_moments(m.XtX, m.Xty, m.yty, m.n, units, .5, sampler, "residuals 1")
+    out = noisy_moments(m.sums, units, .5, sampler, "residuals 1")
     (purpose, value, scale), = sampler.draws
     assert set(out) == {"products", "square", "product_sd", "square_sd"} and purpose == "residuals 1"
-    assert value.shape == (8,) and np.isclose(scale, units.sensitivity / .5, rtol=1e-9)
+    tau = units.sensitivity / .5
+    assert (value == m.sums[:, -1]).all() and np.allclose(scale[:-1], tau * 2.0 * 4**BITS)
+    assert np.isclose(scale[-1], tau * 2.0 * np.sqrt(2) * 4**BITS)
 
 
-def test_noise_covers_the_rounding_of_the_sums():
-    X, y, _ = linear_model(100, p=3, k=1, random_state=0)
+@pytest.mark.parametrize("gram", [True, False])
+def test_what_is_drawn_are_the_exact_sums_and_the_deviations_are_those_of_the_units(data, gram):
+    "Entries above the diagonal, the diagonal, products, square: in whole steps, each once"
+    X, y, _ = data
     m = Moments.from_data(X, y, clip=Clip(2.0, 5.0))
-    def product_sd(n):
-        units = Units(m.clip, 1.4)
-        return noisy_moments(m.XtX, m.Xty, m.yty, n, units, .5, NumpySampler(0), "moments")["product_sd"]
-    assert np.isclose(product_sd(10**9) / product_sd(100), 1 + 1e-6, rtol=1e-9) and ROUNDING == 1e-15
+    units, sampler = Units(m.clip, 1.4, gram), Silent()
+    recorder = Recorder()
+    noisy_moments(m.sums, units, .5, recorder, "moments")
+    out = noisy_moments(m.sums, units, .5, sampler, "moments")
+    assert (out["products"] == m.Xty).all() and out["square"] == m.yty
+    if gram: assert (out["gram"] == m.XtX).all()
+    (_, value, scale), = recorder.draws
+    packed = units.pack(m.XtX, m.Xty, m.yty)
+    tau = units.noise(.5)[0]
+    assert len(value) == len(packed) == 28 * gram + 8 and np.allclose(value / scale, packed / tau, rtol=1e-12)
+    assert value.dtype == np.int64 and scale.min() > 1e6
+
+
+def test_a_batch_of_sums_gets_noise_of_its_own():
+    sums = np.arange(3 * 16).reshape(3, 4, 4)
+    sums = sums + sums.transpose(0, 2, 1)
+    out = noisy_moments(sums, Units(Clip(2.0, 5.0), 1.4), .5, Silent(), "moments")
+    x, t = Clip(2.0, 5.0).row_step, Clip(2.0, 5.0).response_step
+    assert (out["gram"] == sums[:, :3, :3] * x**2).all() and (out["square"] == sums[:, 3, 3] * t**2).all()
+    assert (out["products"] == sums[:, :3, 3] * (x * t)).all()
 
 
 # ---------------------------------------------------------------- private bounds
@@ -143,7 +162,7 @@ def test_private_quantile_without_noise_is_the_quantile():
     x = np.exp(np.linspace(-3, 3, 10_001))
     def count(bound): return int((x > bound).sum())
     for q in (.1, .5, .95):
-        i = GRID.tolist().index(private_quantile(count, len(x), q, 1e9, NumpySampler(0), "x"))
+        i = GRID.tolist().index(private_quantile(count, len(x), q, 1.0, Silent(), "x"))
         assert np.mean(x <= GRID[i]) >= q - 1e-9 and np.mean(x <= GRID[i - 1]) < q
 
 
@@ -153,7 +172,7 @@ def test_a_search_spends_what_it_may():
         sampler = Recorder()
         assert private_quantile(count, 100, .5, 20.0, sampler, "x") == end
         scales = [scale for _, _, scale in sampler.draws]
-        assert len(scales) <= 8 and np.allclose(scales, np.sqrt(8) / 20)
+        assert len(scales) <= 8 and np.allclose(scales, 2**20 * np.sqrt(8) / 20)
         assert len({purpose for purpose, *_ in sampler.draws}) == len(scales) and 2**8 >= len(GRID) > 2**7
 
 
@@ -182,6 +201,6 @@ def test_two_searches_share_what_may_be_spent(data):
     def scales(which):
         sampler = Recorder()
         private_clip(lambda clip: Moments.from_data(X, y, clip=clip), Clip(1.0, 1.0), 3.0, sampler, which)
-        return {scale for _, _, scale in sampler.draws}
-    assert np.isclose(*scales(("row_bound",)), np.sqrt(8) / 3)
-    assert np.isclose(*scales(("row_bound", "response_bound")), np.sqrt(16) / 3)
+        return {float(scale) for _, _, scale in sampler.draws}
+    assert np.isclose(*scales(("row_bound",)), 2**20 * np.sqrt(8) / 3)
+    assert np.isclose(*scales(("row_bound", "response_bound")), 2**20 * np.sqrt(16) / 3)

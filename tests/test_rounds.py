@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from dp_knockoff.clip import Clip
+from dp_knockoff.clip import BITS, Clip
 from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.mechanisms import Budget, analytic_ratio
 from dp_knockoff.method_moments import MomentsMethod
@@ -19,6 +19,16 @@ X, Y, BETA = linear_model(3000, p=6, k=3, amplitude=1.0, rho=.4, random_state=0)
 
 # ---------------------------------------------------------------- the budget
 
+STEPS = 2.0**BITS  # in a bound
+ROW = 2**20        # steps in a count of one
+
+
+def vector_scale(purpose, scale, balance):
+    "Standard deviation of a draw in the units of its sensitivity, from the deviations in steps"
+    if purpose == "moments": return np.sqrt(2) * scale[0] / STEPS**2
+    if "residuals" in purpose: return scale[0] / STEPS**2 / balance
+    return scale / ROW
+
 @pytest.mark.parametrize("rounds", [1, 2, 4])
 @pytest.mark.parametrize("private", [False, True])
 def test_the_budget_is_spent_exactly_once(rounds, private):
@@ -26,11 +36,13 @@ def test_the_budget_is_spent_exactly_once(rounds, private):
     sampler = Recorder()
     bounds = dict(row_bound="private", response_bound="private") if private else {}
     r = MomentsMethod(**PUBLIC | bounds, rounds=rounds).release(X, Y, sampler=sampler)
-    first = Units(r.clip, BALANCE if rounds == 1 else BALANCE_ROUNDS).sensitivity
+    balance = BALANCE if rounds == 1 else BALANCE_ROUNDS
+    first = Units(r.clip, balance).sensitivity
     later = Units(r.clip, BALANCE_ROUNDS, gram=False).sensitivity
     sensitivity = {"moments": first, "clamped responses": 1.0}
     def moved(purpose): return 1.0 if "probe" in purpose else sensitivity.get(purpose, later)
-    spent = sum(moved(purpose)**2 / scale**2 for purpose, _, scale in sampler.draws)
+    ratios = [moved(purpose) / vector_scale(purpose, scale, balance) for purpose, _, scale in sampler.draws]
+    spent = np.sum(np.square(ratios))
     allowed = analytic_ratio(Budget(1.0, 1e-3))**2
     least = .8 if private else 1 - 1e-9  # a search may stop early
     assert least * allowed < spent <= allowed * (1 + 1e-9)
@@ -43,20 +55,21 @@ def test_shares():
     method = MomentsMethod(epsilon=.7, delta=1e-4, rounds=3, row_bound="private", response_bound=5.0)
     method.release(X, Y, sampler=sampler)
     mu2 = analytic_ratio(Budget(.7, 1e-4))**2
-    scales = {purpose: scale for purpose, _, scale in sampler.draws}
+    scales = {purpose: vector_scale(purpose, scale, BALANCE_ROUNDS) for purpose, _, scale in sampler.draws}
     probes = [scale for purpose, scale in scales.items() if "probe" in purpose]
     assert all(np.isclose(scale, np.sqrt(8 / (mu2 * SEARCH))) for scale in probes) and len(probes) <= 8
     main = mu2 * (1 - SEARCH)
     assert np.isclose(scales["clamped responses"], 1 / np.sqrt(main * CHECK))
     assert np.isclose(scales["moments"], joint_sensitivity(1, 1 / 4) / np.sqrt(main * FIRST))
     assert np.isclose(scales["residuals 1"], 1.0 / np.sqrt(main * (1 - FIRST - CHECK) / 2))
-    assert scales["residuals 2"] == scales["residuals 1"]
+    assert scales["residuals 2"] == scales["residuals 1"] and (CHECK, FIRST, SEARCH) == (.01, .7, .1)
 
 
 @pytest.mark.parametrize("rounds, expected", [(1, BALANCE), (3, BALANCE_ROUNDS)])
 def test_balances(rounds, expected):
     def scales(balance):
-        r = MomentsMethod(**PUBLIC, rounds=rounds, balance=balance).release(X, Y, random_state=0)
+        method = MomentsMethod(**PUBLIC, rounds=rounds, balance=balance)
+        r = method.release(X, Y, simulation=True, random_state=0)
         return r.gram_sd, r.product_sd, r.square_sd
     assert scales(None) == scales(expected) and scales(1.1) != scales(expected)
     assert scales(1.1)[0] > scales(expected)[0]
@@ -72,7 +85,8 @@ def test_residual_round_sees_residuals():
     bound = r.clip.response_bound
     residual = np.clip(w * Y - (X * w[:, None]) @ r.start, -bound, bound)
     packed = {purpose: value for purpose, value, _ in sampler.draws}["residuals 1"]
-    assert np.allclose(packed[:-1] * (2.0 * 2.0 * bound), (X * w[:, None]).T @ residual) and bound < 5.0
+    step = 2.0 * bound / STEPS**2
+    assert np.allclose(packed[:-1] * step, (X * w[:, None]).T @ residual, rtol=1e-4) and bound < 5.0
 
 
 def test_the_count_is_that_of_the_last_round():
@@ -80,8 +94,9 @@ def test_the_count_is_that_of_the_last_round():
         sampler = Recorder()
         r = MomentsMethod(**PUBLIC, rounds=rounds).release(X, Y, sampler=sampler)
         purpose, value, scale = sampler.draws[-1]
-        assert purpose == "clamped responses" and value == Moments.from_data(X, Y, clip=r.clip).cut[1]
-        assert r.clamped_sd == scale and r.clamped != value and abs(r.clamped - value) < 6 * scale
+        assert purpose == "clamped responses" and value == ROW * Moments.from_data(X, Y, clip=r.clip).cut[1]
+        assert np.isclose(r.clamped_sd * ROW, scale) and r.clamped != value / ROW
+        assert abs(r.clamped - value / ROW) < 6 * r.clamped_sd
 
 
 def test_without_noise_any_number_of_rounds_finds_least_squares():
@@ -98,7 +113,8 @@ def test_rounds_bring_the_noise_down_where_signals_explain_most():
     public = dict(epsilon=2.0, delta=1e-3, row_bound=2.0, response_bound=25.0)
     sds = []
     for rounds in (1, 3):
-        e = MomentsMethod(**public, rounds=rounds).release(X, y, random_state=0).estimate(sigma=1.0)
+        release = MomentsMethod(**public, rounds=rounds).release(X, y, simulation=True, random_state=0)
+        e = release.estimate(sigma=1.0)
         sds.append(np.sqrt(np.trace(e.V)))
     assert sds[1] < .6 * sds[0]
 
@@ -113,7 +129,7 @@ def after(product_sd, trials=200, response_bound=100.0, start=()):
     for _ in range(trials):
         products = X.T @ rest + product_sd * rng.standard_normal(6)
         moments = X.T @ X, products, float(rest @ rest), 1e-6, product_sd, 1.0
-        r = PrivateMoments(3000, tuple("abcdef"), clip, Budget(1, .1), *moments, 0, 1, 1, "")
+        r = PrivateMoments(3000, tuple("abcdef"), clip, Budget(1, .1), *moments, 0, 1, 1, "", True, 1, ())
         e = r.estimate(sigma=1.0)
         yield r, e, next_clip(r, e)
 

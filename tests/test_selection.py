@@ -10,6 +10,7 @@ from scipy.stats import norm
 from dp_knockoff.errors import InputError
 from dp_knockoff.mechanisms import Budget
 from dp_knockoff.selection import (
+    SIMULATION,
     Estimate,
     Method,
     Question,
@@ -27,7 +28,7 @@ from watched import unread
 
 class Plain(Release):
     "A release that has its pair"
-    method, n, budget, noise, sampler = "plain", 100, None, {}, None
+    method, n, budget, noise, sampler, simulated = "plain", 100, None, {}, None, False
 
     def __init__(self, W):
         self.names = tuple(f"v{j}" for j in range(len(W)))
@@ -107,6 +108,7 @@ IDLE = [dict(statistic=Statistic()), dict(s="mvr"), dict(s=[.5]), dict(offset=0)
 def test_tests_have_no_use_for_what_knockoffs_need(idle):
     assert "has no meaning for rule='bh'" in refusal(Question, rule="bh", **idle)
     assert Question(rule="bh", fdr=.1, sigma=2.0).rule == "bh"
+    assert Question(rule="bh", offset=np.int64(1)).offset == 1 and Question(offset=np.int64(0)).offset == 0
 
 
 def test_questions_do_not_change():
@@ -148,7 +150,7 @@ class Watchful(Method):
     def check_question(self, question):
         if question.fdr == .9: raise InputError("not at .9")
 
-    def release(self, data, y=None, *, sampler=None, random_state=None): raise AssertionError("released")
+    def release(self, data, y=None, **draw): raise AssertionError("released")
 
 
 @pytest.mark.parametrize("question, words", [
@@ -196,10 +198,10 @@ def test_the_methods_own_statistic_is_the_default():
     assert select(Plain([3.0])).statistic == Statistic()
 
 
-def test_choices_and_seeds_reach_the_release():
+def test_choices_reach_the_release_and_seeds_do_not():
     release = Estimated([3.0, -4, 5])
-    found = select(release, s="sdp", sigma=2.0, random_state=7)
-    assert release.asked == ("sdp", 7, found.estimate) and found.estimate.V[0, 0] == 4
+    found = select(release, s="sdp", sigma=2.0)
+    assert release.asked == ("sdp", None, found.estimate) and found.estimate.V[0, 0] == 4
     assert found.notes == ("4 coefficients.",)
 
 
@@ -234,6 +236,31 @@ def test_nothing_of_a_selection_can_be_set():
     found = selection([1.0, 2])
     for field in fields(found):
         with pytest.raises(FrozenInstanceError): setattr(found, field.name, None)
+
+
+def test_a_simulation_says_so_instead_of_a_guarantee():
+    release = Plain([9.0, 8, 7, 6, 5])
+    release.budget, release.noise, release.simulated = Budget(.2, 1e-5), {"products": 2.5}, True
+    found = select(release)
+    assert release.guarantee == SIMULATION and found.guarantee.startswith(f"{SIMULATION} FDR <= 0.2")
+    assert "NOT private" in repr(found) and "Guarantee" not in repr(found)
+    assert repr(release) == "Plain(n=100, p=5, simulation: NOT private, noise on products 2.5)"
+
+
+def test_the_seed_is_a_function_of_the_released_numbers():
+    one, two = Plain([1.0, 2]), Plain([1.0, 2])
+    assert one.seed == two.seed and 0 <= one.seed < 2**128
+    two.b = np.nextafter(two.b, 9)
+    assert one.seed != two.seed
+    two.b, two.names = one.b, ("other", "names")
+    assert one.seed == two.seed
+
+
+def test_a_selection_knows_its_s():
+    release = Estimated([3.0, -4, 5])
+    assert select(release, s="sdp").s == "sdp" and select(release).s is None
+    release.s = np.full(3, .5)
+    assert select(release).s is release.s
 
 
 def test_a_release_shows_what_was_spent():

@@ -8,13 +8,13 @@ from dp_knockoff.method_one import MethodOne, filter_one
 from dp_knockoff.method_two import MethodTwo, filter_two
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import Moments
-from dp_knockoff.samplers import NumpySampler, SecureSampler
+from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.selection import select
 from dp_knockoff.setting import PaperMethod, PaperRelease, check_split, gaussian_scale, plug_ins
 from dp_knockoff.statistics import swap
 from dp_knockoff.testing import refusal
 from dp_knockoff.trials import simulated_moments
-from watched import Unused
+from watched import Trusted, Unused
 
 BETA = np.where(np.arange(12) < 6, 4.5, 0.0)
 BIG = simulated_moments(200_000, BETA, random_state=0)
@@ -52,7 +52,7 @@ def test_plug_ins_have_the_right_degrees_of_freedom():
 @pytest.mark.parametrize("run", [filter_one, filter_two])
 def test_estimates_take_the_place_of_constants(run):
     "The scale with an estimate is the scale with that number, and only what is asked for is estimated"
-    def scales(**constants): return run(BIG, **{**PUBLIC, **constants}, random_state=0).noise
+    def scales(**constants): return run(BIG, **{**PUBLIC, **constants}, simulation=True, random_state=0).noise
     k = knockoffs_of(BIG, intercept=False)
     sigma, norm = (float(x) for x in plug_ins(k, k.products(0)))
     assert scales(sigma="estimate") == scales(sigma=sigma) != scales()
@@ -61,7 +61,7 @@ def test_estimates_take_the_place_of_constants(run):
 
 
 def test_what_was_estimated_is_said():
-    def words(**constants): return filter_two(BIG, **{**PUBLIC, **constants}, random_state=0).guarantee
+    def words(**constants): return filter_two(BIG, **{**PUBLIC, **constants}, sampler=Trusted()).guarantee
     assert "without noise" not in words()
     alone = words(sigma="estimate")
     assert "sigma came from the data without noise, which no privacy statement covers" in alone
@@ -162,27 +162,27 @@ def test_a_method_of_its_own_must_say_its_scales_and_its_pair():
 
 def test_results_tell_what_was_done():
     for run in (filter_one, filter_two):
-        chosen = run(BIG, **PUBLIC, random_state=0)
+        chosen = run(BIG, **PUBLIC, sampler=Trusted())
         text = repr(chosen)
-        assert "not differential privacy for every pair" in text and "NumPy generator" in text
+        assert "not differential privacy for every pair" in text and "counts as private" in text
         assert "Spent (epsilon=0.5, delta=0.001)" in text
         assert chosen.budget == Budget(.5, 1e-3) and all(v > 0 for v in chosen.noise.values())
         for name, scale in chosen.noise.items(): assert f"{name} {scale:.4g}" in text
-    assert "OpenDP" in repr(filter_two(BIG, **PUBLIC, sampler=SecureSampler()))
+    assert "OpenDP" in repr(filter_two(BIG, **PUBLIC))
 
 
 def test_printed_bounds_say_what_is_not_proved():
     m = simulated_moments(10**6, BETA, random_state=0)
-    paper = PUBLIC | dict(delta=.5, row_bound=m.row_norm, bounds="paper", random_state=0)
-    assert "not proved" in repr(filter_one(m, **paper)) and "not proved" not in repr(filter_two(m, **paper))
-    assert "modified FDR" in filter_two(m, **paper, offset=0).guarantee
-    assert "modified" not in filter_two(m, **paper).guarantee
+    paper = PUBLIC | dict(delta=.5, row_bound=m.row_norm, bounds="paper")
+    def words(run, **options): return run(m, **paper, **options, sampler=Trusted()).guarantee
+    assert "not proved" in words(filter_one) and "not proved" not in words(filter_two)
+    assert "modified FDR" in words(filter_two, offset=0) and "modified" not in words(filter_two)
 
 
 @pytest.mark.parametrize("method, run", [(MethodOne, filter_one), (MethodTwo, filter_two)])
 def test_a_release_is_what_the_filter_selects_from(method, run):
-    release = method(**PUBLIC).release(BIG, random_state=3)
-    chosen = run(BIG, **PUBLIC, fdr=.4, offset=0, random_state=3)
+    release = method(**PUBLIC).release(BIG, simulation=True, random_state=3)
+    chosen = run(BIG, **PUBLIC, fdr=.4, offset=0, simulation=True, random_state=3)
     assert isinstance(release, PaperRelease) and release.method == method.word and release.n == 200_000
     assert (select(release, fdr=.4, offset=0).W == chosen.W).all() and release.noise == chosen.noise
     assert release.estimate() is None and release.sampler == NumpySampler.name
@@ -192,12 +192,12 @@ def test_a_release_is_what_the_filter_selects_from(method, run):
 
 def test_seeds_reproduce():
     for run in (filter_one, filter_two):
-        a, b, c = (run(BIG, **PUBLIC, random_state=seed).W for seed in (1, 1, 2))
+        a, b, c = (run(BIG, **PUBLIC, simulation=True, random_state=seed).W for seed in (1, 1, 2))
         assert (a == b).all() and not np.isclose(a, c).any()
 
 
 def test_the_users_constants_are_used():
-    def noise(**kw): return filter_two(BIG, **{**PUBLIC, "random_state": 0, **kw}).noise["coefficients"]
+    def noise(**kw): return filter_two(BIG, **{**PUBLIC, **kw}, simulation=True).noise["coefficients"]
     assert noise(sigma=2.0) > 1.3 * noise() and noise(beta_norm=1000.0) > noise()
     for bounds in ("coupled", "tight"): assert noise(bounds=bounds, beta_max=.1) < noise(bounds=bounds)
     assert noise(ridge_penalty=.5) != noise() and noise(row_bound=2 * BIG.row_norm) > noise()
