@@ -1,5 +1,6 @@
 "The audit: known values, what it must catch, and the package's own releases."
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, laplace, norm
 
 from dp_knockoff import clip as clip_module
-from dp_knockoff import method_labels, private_moments, rounds
+from dp_knockoff import method_labels, method_moments, private_moments, rounds
+from dp_knockoff import moments as moments_module
 from dp_knockoff.audit import (
+    Draw,
     Leak,
     RecordingSampler,
     ReplayingSampler,
@@ -21,10 +24,13 @@ from dp_knockoff.audit import (
     privacy_loss,
     record,
     replay,
+    squared_distance,
     worst_pair,
 )
+from dp_knockoff.clip import Clip
+from dp_knockoff.errors import InputError
 from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
-from dp_knockoff.method_labels import labels_filter
+from dp_knockoff.method_labels import LabelsMethod, labels_filter
 from dp_knockoff.method_moments import MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.models import linear_model
@@ -34,7 +40,6 @@ from dp_knockoff.samplers import NumpySampler, SecureSampler, as_sampler
 from dp_knockoff.selection import select
 from dp_knockoff.statistics import Statistic
 from dp_knockoff.testing import fires, refusal
-from watched import Silent
 
 X, Y, _ = linear_model(120, 3, 2, random_state=3)
 PUBLIC = dict(epsilon=1.0, delta=.1, row_bound=2.0, response_bound=6.0, intercept=False)
@@ -77,6 +82,45 @@ def test_losses_are_log_ratios_of_densities():
     assert np.allclose(distances(first.draws, second.draws), [1.5, 1.0])
     assert first.name == second.name == NumpySampler.name
     assert np.allclose(b.noise, (b.output - [1.0, 1.0]) / 3) and as_sampler(first) is first
+    assert first.private is second.private is False
+
+
+def on_lattice(sampler, values): return sampler.lattice(values, [2e6, 5e6, 2e6], "c")
+
+
+def test_lattice_draws_are_integers_with_a_scale_for_each_entry():
+    first = RecordingSampler(NumpySampler(0))
+    out = on_lattice(first, np.array([1, 2**60, 3]))
+    second = ReplayingSampler(first)
+    assert (on_lattice(second, np.array([2_000_001, 2**60 + 5_000_000, 3])) == out).all()
+    (a,), (b,) = first.draws, second.draws
+    assert a.law == "lattice" and a.value.dtype == a.output.dtype == b.output.dtype == np.int64
+    assert np.isclose(a.log_density, norm.logpdf(a.noise).sum() - np.log([2e6, 5e6, 2e6]).sum())
+    assert np.isclose(distances([a], [b]), np.sqrt(2))
+    assert squared_distance([a], [b]) == 2 and isinstance(squared_distance([a], [b]), Fraction)
+    loss = ((b.output - b.value)**2 / b.scale**2).sum() - ((a.output - a.value)**2 / a.scale**2).sum()
+    assert np.isclose(privacy_loss([a], [b]), loss / 2)
+
+
+def test_squared_distances_do_not_round():
+    def draw(value, scale=1e3): return [Draw("a", "lattice", np.array(value), np.array(scale), np.array(0))]
+    big = 2**62
+    assert squared_distance(draw([big, 0]), draw([big - 1, 0])) == Fraction(1, 10**6)
+    assert squared_distance(draw(0, .1), draw(1, .1)) == 1 / Fraction(.1)**2 != 100
+    assert squared_distance(draw(5), draw(5)) == 0 and squared_distance(draw(0), draw(0, 2e3)) == np.inf
+    assert squared_distance(draw(0, [1e3, 0.0]), draw([0, 1], [1e3, 0.0])) == np.inf
+    together = squared_distance(draw(0) + draw([1, 2]), draw(3) + draw([1, 0]))
+    assert together == Fraction(9 + 4, 10**6)
+
+
+def test_one_step_beyond_the_promise_is_too_much():
+    def run(X, y, sampler, epsilon, delta, excess):
+        scale = 2.0**36 / analytic_ratio(Budget(epsilon, delta)) * (1 + 2.0**-50)
+        sampler.lattice(np.int64(X[0, 0] * 2**36) + (X[0, 0] > 0) * excess, scale, "a")
+    one, two = ((np.array([[x], [1.0]]), np.zeros(2)) for x in (0.0, 1.0))
+    def audited(excess): return audit_release(one, two, epsilon=1.0, delta=1e-6, run=run, excess=excess)
+    assert audited(0).ok and audited(-5).ok and not audited(5).ok # of 2^36, that is 7e-11
+    assert np.isclose(audited(5).divergence, 1e-6, rtol=1e-6)
 
 
 def test_scales_that_differ_or_vanish_are_infinitely_far():
@@ -149,6 +193,10 @@ def test_audits_refuse_what_is_no_pair():
     assert "shapes" in run((X, Y), (X[1:], Y[1:]))
     assert "nothing was drawn" in run(*PAIRS["worst"], fdr=7, run=moments_filter)
     assert "transcripts=0" in run(*PAIRS["worst"], transcripts=0)
+    two_rows = np.where(np.arange(120) < 2, Y + 1, Y)
+    assert "differ in 2 rows" in run((X, Y), (X, two_rows))
+    assert "at most rows_per_person=2" in run((X, Y), (X, Y + 1), rows_per_person=2)
+    assert audit_release((X, Y), (X, two_rows), **PUBLIC, rows_per_person=2).ok
 
 
 def test_tables_can_be_audited():
@@ -172,12 +220,12 @@ def test_no_neighbours_are_further_apart_than_allowed(v, rounds, private, interc
     bounds = dict(row_bound="private", response_bound="private") if private else {}
     options = {**PUBLIC, **bounds, "intercept": intercept, "rounds": rounds}
     found = audit_release(one, two, **options, transcripts=1, random_state=seed)
-    assert found.ok and found.mu <= found.allowed * (1 + 1e-12)
+    assert found.ok and max(found.squares) <= Fraction(found.allowed)**2
 
 
 def test_one_round_is_tight():
     found = audit_release(*PAIRS["worst"], **{**PUBLIC, "delta": 1e-6})
-    assert found.ok and .999999 < found.mu / found.allowed < 1 + 1e-12 and .9999e-6 < found.divergence <= 1e-6
+    assert found.ok and .99999 < found.ratio <= 1 and .9998e-6 < found.divergence <= 1e-6
     assert np.allclose(found.losses.mean(), found.mu**2 / 2, atol=5 * found.mu / np.sqrt(10))
     assert found.purposes == ("moments", "clamped responses")
 
@@ -192,13 +240,13 @@ def test_hard_pairs(options, name): assert audit_release(*PAIRS[name], **options
 
 
 def test_all_that_a_selection_knows_was_drawn():
-    def run(X, y, sampler): return moments_filter(X, y, **PRIVATE, sampler=sampler, random_state=1)
+    def run(X, y, sampler): return moments_filter(X, y, **PRIVATE, sampler=sampler)
     rng = np.random.default_rng(0)
     for k in range(10):
         first = record(run, (X, Y), NumpySampler(k))
         second = replay(run, (rng.standard_cauchy(X.shape) * 1e3, rng.integers(0, 2, len(Y))), first)
         assert difference(first.outcome, second.outcome) == "" and isinstance(first.outcome.W, np.ndarray)
-    def labels(y, _, sampler): return labels_filter(X, y, **LABELS, sampler=sampler, random_state=1)
+    def labels(y, _, sampler): return labels_filter(X, y, **LABELS, sampler=sampler)
     first = record(labels, (Y, None), NumpySampler(0))
     second = replay(labels, (rng.standard_cauchy(len(Y)), None), first)
     assert second.outcome.selected == first.outcome.selected
@@ -215,9 +263,20 @@ def test_labels_are_tight_and_safe():
     assert found.ok and .999999 < found.mu / found.allowed < 1 + 1e-12
 
 
+def test_responses_of_a_person_are_protected_together(monkeypatch):
+    pair = [tuple(np.concatenate([part, part[longest]]) for part in data)
+            for data in flipped_longest(1e9)
+            for longest in [[np.argmax(np.linalg.norm(X, axis=1))] * 2]]
+    found = audit_release(*pair, run=labels_filter, **LABELS, rows_per_person=3)
+    assert found.ok and found.ratio > .999999
+    def alone(rows_per_person, **options): return LabelsMethod(**options)
+    monkeypatch.setattr(method_labels, "LabelsMethod", alone)
+    assert audit_release(*pair, run=labels_filter, **LABELS, rows_per_person=3).ratio > 2.99
+
+
 @pytest.mark.parametrize("value", [1.0, 1e200])
 def test_labels_refuse_nothing_that_depends_on_responses(value):
-    def run(X, y, sampler): return labels_filter(X, y, **LABELS, sampler=sampler, random_state=0)
+    def run(X, y, sampler): return labels_filter(X, y, **LABELS, sampler=sampler)
     for y in (np.zeros(len(Y)), value * np.eye(len(Y))[0]): assert record(run, (X, y), NumpySampler(0)).draws
 
 
@@ -227,9 +286,11 @@ def test_a_narrow_range_does_not_refuse_large_values():
 
 
 def test_secure_noise_is_recorded_alike():
-    def run(X, y, sampler): return moments_filter(X, y, **PUBLIC, rounds=2, sampler=sampler, random_state=0)
+    options = {**PUBLIC, "delta": 1e-3}
+    def run(X, y, sampler): return moments_filter(X, y, **options, rounds=2, sampler=sampler)
     first = record(run, (X, Y), SecureSampler())
     assert "OpenDP" in first.outcome.notes[-1] and first.outcome.release.sampler == SecureSampler.name
+    assert first.private and not first.outcome.release.simulated
     assert (replay(run, PAIRS["worst"][0], first).outcome.W == first.outcome.W).all()
 
 
@@ -239,8 +300,18 @@ def test_noise_of_rounds_is_fresh(monkeypatch):
         recorded = [record(run, (X, Y), NumpySampler(k)).draws for k in range(80)]
         return np.array([np.concatenate([draw.noise for draw in draws]) for draws in recorded])
     assert_white(noise())
-    monkeypatch.setattr(NumpySampler, "_rng", lambda self, purpose: stream(self.random_state, "noise"))
-    assert fires(assert_white, noise())
+    def shared(self, purpose): return stream(self.random_state, "noise")
+    def one_seed(self, purpose): return stream(0, purpose)
+    for reused in (shared, one_seed):
+        monkeypatch.setattr(NumpySampler, "_rng", reused)
+        assert fires(assert_white, noise())
+
+
+def test_random_names_are_not_compared_but_counted():
+    def run(X, y, sampler): return MomentsMethod(**PUBLIC).release(X, y, sampler=sampler)
+    one, two = (record(run, (X, Y), NumpySampler(0)).outcome for _ in range(2))
+    assert one.ids != two.ids and difference(one, two) == ""
+    assert "ids" in difference(one, replace(two, ids=(*two.ids, "another")))
 
 
 # ---------------------------------------------------------------- mutants of the package: each must be caught
@@ -249,7 +320,12 @@ CLIPPED = clip_module.clipped_rows
 SENSITIVITY = private_moments.joint_sensitivity
 SEARCH = private_moments.private_quantile
 NOISY = rounds.noisy_moments
+ROUNDS = method_moments.release_rounds
 WHOLE = analytic_ratio(Budget(1.0, .1))
+
+
+class Silent(NumpySampler):
+    def lattice(self, value, scale, purpose): return np.asarray(value)
 
 
 def unscaled(X, y, clip, center, scale):
@@ -269,12 +345,27 @@ def y_not_scaled(X, y, clip, center, scale):
     return Z, y - (Z @ clip.start if clip.start else 0), w, cut
 
 
+def one_clips_all(X, y, clip, center, scale):
+    with np.errstate(over="ignore"): wild = not np.isfinite(np.linalg.norm(X, axis=1)).all()
+    return CLIPPED(np.clip(X, -1e150, 1e150) if wild else X, y, clip, center, scale)
+
+
+def steps(Z, t, clip): return np.column_stack([Z / clip.row_step, t / clip.response_step])
+def unchecked(Z, t, clip): return np.rint(steps(Z, t, clip))
+def coarse(Z, t, clip): return 2 * np.rint(steps(Z, t, clip) / 2)
+def full_length(self, width): return self.design_bound
 def cross_term_forgotten(g, h): return np.sqrt(2 * g + 2 * h) if h <= 2 * g else 2 * np.sqrt(h)
 def one_part(g, h): return np.sqrt(2 * g) if g else 2 * np.sqrt(h)
-def not_split(XtX, Xty, yty, n, units, mu, *more): return NOISY(XtX, Xty, yty, n, units, WHOLE, *more)
-def leaking(XtX, *more): return {**NOISY(XtX, *more), "gram_sd": float(np.trace(XtX))}
-def scaled_by_data(XtX, Xty, yty, n, units, mu, *more):
-    return NOISY(XtX, Xty, yty, n, units, mu * np.trace(XtX) / (n * units.abc[0]), *more)
+def not_split(sums, units, mu, *more): return NOISY(sums, units, WHOLE, *more)
+def leaking(sums, *more): return {**NOISY(sums, *more), "gram_sd": float(np.trace(sums))}
+def scaled_by_data(sums, units, mu, *more):
+    return NOISY(sums, units, mu * np.trace(sums[:-1, :-1]) / (120 * 4.0**18), *more)
+
+
+def bare_diagonal(sums, units, *more):
+    out = NOISY(sums, units, *more)
+    if units.gram: np.fill_diagonal(out["gram"], np.diag(sums)[:-1] * units.clip.row_step**2)
+    return out
 
 
 def search(mu=None, silent=False):
@@ -284,30 +375,75 @@ def search(mu=None, silent=False):
     return found
 
 
+def for_one(source, clip, budget, mu, rounds, balance, sampler, k, *more):
+    return ROUNDS(source, clip, budget, mu, rounds, balance, sampler, 1, *more)
+
+
+UNGUARDED = (moments_module, "on_grid", unchecked)   # bounds are kept twice: by clipping, and on the grid
 MUTANTS = {
-    "rows not scaled": (clip_module, "clipped_rows", unscaled),
-    "responses not clamped": (clip_module, "clipped_rows", unclamped),
-    "responses neither": (clip_module, "clipped_rows", y_not_scaled),
-    "half the sensitivity": (private_moments, "joint_sensitivity", lambda g, h: SENSITIVITY(g, h) / 2),
-    "one part's sensitivity": (private_moments, "joint_sensitivity", one_part),
-    "cross term forgotten": (private_moments, "joint_sensitivity", cross_term_forgotten),
-    "budget not split": (rounds, "noisy_moments", not_split),
-    "search not taken off": (private_moments, "private_quantile", search(4)),
-    "search with scale 0": (private_moments, "private_quantile", search(np.inf)),
-    "search past the sampler": (private_moments, "private_quantile", search(silent=True)),
-    "an exact number in the result": (rounds, "noisy_moments", leaking),
-    "noise scaled by the data": (rounds, "noisy_moments", scaled_by_data),
+    "rows not scaled": [(clip_module, "clipped_rows", unscaled), UNGUARDED],
+    "responses not clamped": [(clip_module, "clipped_rows", unclamped), UNGUARDED],
+    "responses neither": [(clip_module, "clipped_rows", y_not_scaled), UNGUARDED],
+    "one wild row clips all": [(clip_module, "clipped_rows", one_clips_all)],
+    "rounded beyond the bound": [(Clip, "longest", full_length), UNGUARDED],
+    "grid step doubled": [(moments_module, "on_grid", coarse)],
+    "not rounded": [(moments_module, "on_grid", steps)],
+    "half the sensitivity": [(private_moments, "joint_sensitivity", lambda g, h: SENSITIVITY(g, h) / 2)],
+    "one part's sensitivity": [(private_moments, "joint_sensitivity", one_part)],
+    "cross term forgotten": [(private_moments, "joint_sensitivity", cross_term_forgotten)],
+    "budget not split": [(rounds, "noisy_moments", not_split)],
+    "search not taken off": [(private_moments, "private_quantile", search(4))],
+    "search past the sampler": [(private_moments, "private_quantile", search(silent=True))],
+    "an exact number in the result": [(rounds, "noisy_moments", leaking)],
+    "noise scaled by the data": [(rounds, "noisy_moments", scaled_by_data)],
+    "no noise on the diagonal": [(rounds, "noisy_moments", bare_diagonal)],
+    "no noise on the count": [(rounds, "noisy_count", lambda count, sd, sampler, purpose: float(count))],
+    "rows_per_person ignored": [(method_moments, "release_rounds", for_one)],
+    "ids not checked": [(moments_module, "joined", lambda mine, theirs: (*mine, *theirs))],
 }
 
 
+def turned(excess):
+    "The worst pair, turned such that rounding makes its rows as long as it can"
+    rng = stream(0, "turned")
+    (X1, _), (X2, _) = PAIRS["worst"]
+    rows = np.stack([X1[0], X2[0]]) @ np.linalg.qr(rng.standard_normal((2000, 3, 3)))[0]
+    best = rows[np.argmax((excess(rows / 2 * 2**18)**2).sum((-1, -2)))]
+    return first_row(best[0], 6 * (1 + 3e-6)), first_row(best[1], -12.0)
+
+
+PAIRS["rounded up"] = turned(np.rint)
+PAIRS["rounded up to even"] = turned(lambda A: 2 * np.rint(A * (1 - 3.3e-6) / 2))
+HUGE = np.tile([1e150, 1e153, 1.0], (120, 1)), np.full(120, 1e150)
+PAIRS["huge"] = HUGE, (np.vstack([np.full(3, 1e155), HUGE[0][1:]]), HUGE[1])
+
+
+def summed(order, parts):
+    "The integers handed in by moments of so many parts"
+    chunks = np.array_split(stream(0, "order").permutation(120) if order else np.arange(120), parts)
+    m = sum(Moments.from_data(X[rows], Y[rows], clip=Clip(2.0, 6.0)) for rows in chunks)
+    return record(lambda m, _, s: MomentsMethod(epsilon=1.0, delta=.1).release(m, sampler=s), (m, None),
+                  NumpySampler(0)).draws[0].value
+
+
+def added_to_itself(X, y, sampler, **budget):
+    m = Moments.from_data(X, y, clip=Clip(2.0, 6.0, intercept=False))
+    return MomentsMethod(**budget).release(m + m, sampler=sampler)
+
+
 def caught():
-    "Do replay or distances object?"
+    "Do replay, distances or sums object?"
     try:
         replay(run_moments, (3 * X, -Y), record(run_moments, (X, Y), NumpySampler(0)))
-        settings = PUBLIC, {**PUBLIC, "rounds": 3}, PRIVATE
-        questions = ((pair, options) for pair in PAIRS.values() for options in settings)
-        return any(not audit_release(*pair, **options, transcripts=2).ok for pair, options in questions)
+        for options in (PUBLIC, {**PUBLIC, "rounds": 3}, PRIVATE):
+            for pair in PAIRS.values():
+                if not audit_release(*pair, **options, transcripts=2).ok: return True
     except Leak: return True
+    two_rows = [tuple(np.concatenate([part[:1], part]) for part in data) for data in PAIRS["worst"]]
+    if not audit_release(*two_rows, **PUBLIC, rows_per_person=2).ok: return True
+    try: return not audit_release(*PAIRS["worst"], run=added_to_itself, epsilon=1.0, delta=.1).ok
+    except InputError as error: assert "added twice" in str(error)
+    return not np.array_equal(summed(False, 1), summed(True, 120))
 
 
 def test_the_package_itself_is_not_caught(): assert not caught()
@@ -315,8 +451,23 @@ def test_the_package_itself_is_not_caught(): assert not caught()
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_caught(name, monkeypatch):
-    monkeypatch.setattr(*MUTANTS[name])
-    assert caught()
+    for part in MUTANTS[name]: monkeypatch.setattr(*part)
+    with np.errstate(all="ignore"): assert caught()
+
+
+def test_bounds_are_guarded_twice(monkeypatch):
+    "Either guard alone is enough: in float64 while clipping, in integers on the grid"
+    monkeypatch.setattr(Clip, "longest", full_length)
+    assert not caught()
+    monkeypatch.undo()
+    monkeypatch.setattr(*UNGUARDED)
+    assert not caught()
+
+
+def test_a_search_without_noise_is_refused_by_the_sampler(monkeypatch):
+    monkeypatch.setattr(private_moments, "private_quantile", search(np.inf))
+    outcome = record(run_moments, (X, Y), NumpySampler(0)).outcome
+    assert "noise on a lattice must have a standard deviation" in outcome
 
 
 @pytest.mark.parametrize("name", ["rows not scaled", "responses not clamped"])
@@ -326,25 +477,24 @@ def test_an_attacker_who_sees_signs_only(name, monkeypatch):
         rows, responses = np.array([[1e3], [2.0], [2.0]]), np.array([response, -3.0, -3.0])
         def run(k):
             rng = np.random.default_rng([int(response > 0), k])
-            release = method.release(rows, responses, random_state=rng)
-            ridge = Statistic("ridge", "lcd", .1)
-            return select(release, sigma=1e-3, s=[1.99], statistic=ridge, random_state=rng)
+            release = method.release(rows, responses, simulation=True, random_state=rng)
+            return select(release, sigma=1e-3, s=[1.99], statistic=Statistic("ridge", "lcd", .1))
         return sum(int(run(k).signs[0] > 0) for k in range(trials))
     def lower(trials): return epsilon_lower_bound(positive(1e6, trials), positive(-1e6, trials), trials, .1)
     if name == "rows not scaled": assert lower(300) <= 1
-    monkeypatch.setattr(*MUTANTS[name])
+    for part in MUTANTS[name]: monkeypatch.setattr(*part)
     assert lower(150) > 1
 
 
 def test_labels_with_half_the_noise_are_caught(monkeypatch):
-    monkeypatch.setattr(method_labels, "analytic_ratio", lambda budget: 2 * analytic_ratio(budget))
+    monkeypatch.setattr(method_labels, "strict_mu", lambda budget, k=1: 2 * analytic_ratio(budget))
     found = audit_release(*flipped_longest(1e9), run=labels_filter, **LABELS)
     assert not found.ok and "BROKEN" in repr(found)
     assert np.isclose(found.divergence, gaussian_divergence(1.0, 2 * found.allowed))
 
 
 def test_bounds_from_the_data_are_a_leak():
-    def peeking(X, y, sampler, random_state, **kw):
+    def peeking(X, y, sampler, **kw):
         longest = float(np.linalg.norm(X, axis=1).max())
         return MomentsMethod(**{**kw, "row_bound": longest}).release(X, y, sampler=sampler)
     pair = PAIRS["long"][0], first_row([7e3, 0, 0], 5.0)
