@@ -7,6 +7,7 @@ import pytest
 from dp_knockoff.clip import Clip
 from dp_knockoff.estimate import CANONICAL, canonical
 from dp_knockoff.mechanisms import Budget, analytic_ratio
+from dp_knockoff.moments import MOST_ROWS
 from dp_knockoff.planning import outlook, plan, plan_warnings
 from dp_knockoff.private_moments import Units
 from dp_knockoff.randomness import stream
@@ -37,6 +38,12 @@ def test_plan_says_what_is_in_the_way():
     assert "correlation will cost power" in plan_warnings(Experiment(rho=.9))[0]
     assert plan_warnings(Experiment(k=5)) == plan_warnings(Experiment()) == ()
     assert "is not reached" in refusal(plan, replace(SMALL, k=1), "none", most=1000)
+
+
+def test_a_plan_for_the_moments_filter_ends_where_its_sums_do():
+    "Never asked for more rows than it takes"
+    hopeless = replace(SMALL, k=1, fdr=.05, epsilon=1e-3, delta=1e-9)
+    assert f"is not reached at n={MOST_ROWS:,}" in refusal(plan, hopeless, "moments", trials=5)
 
 
 @pytest.mark.parametrize("bad, words", [

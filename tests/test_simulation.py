@@ -8,10 +8,10 @@ import dp_knockoff.simulation as simulation
 from dp_knockoff.estimate import CANONICAL, canonical, estimate_coefficients
 from dp_knockoff.knockoffs import gram
 from dp_knockoff.mechanisms import Budget, analytic_ratio
-from dp_knockoff.method_moments import moments_filter
+from dp_knockoff.method_moments import MomentsMethod
 from dp_knockoff.method_one import MethodOne, filter_one, repair
 from dp_knockoff.method_two import MethodTwo, filter_two
-from dp_knockoff.moments import Moments
+from dp_knockoff.moments import MOST_ROWS, ExactMoments, Moments
 from dp_knockoff.private_moments import Units, noisy_moments
 from dp_knockoff.randomness import stream
 from dp_knockoff.rounds import BALANCE, CHECK
@@ -28,6 +28,7 @@ from dp_knockoff.simulation import (
     clipped_law,
     clipped_moments,
     draw_batch,
+    in_steps,
     noise_scales,
     pair_transform,
     paper_method,
@@ -69,6 +70,7 @@ def test_an_experiment_refuses(bad, words): assert words in refusal(Experiment, 
 
 @pytest.mark.parametrize("arguments, words", [
     (dict(sizes=[50]), "n=50 is below 2p=100"), (dict(sizes=[1000], methods=["three"]), "method='three'"),
+    (dict(sizes=[MOST_ROWS + 1], methods=["moments"]), "rows are more than 67,108,864"),
     (dict(sizes=[1000], trials=0), "trials=0"), (dict(sizes=[1000], jobs=0), "jobs=0"),
 ])
 def test_simulate_refuses(arguments, words): assert words in refusal(simulate, Experiment(), **arguments)
@@ -133,7 +135,8 @@ def test_scales_are_those_of_a_real_run(bounds):
     b = replace(draw_batch(e, 5000, 1, np.random.default_rng(0)), B=10.)
     scatter = np.block([[b.XtX[0], np.ones((8, 1))], [np.ones((1, 8)), np.array([[9e3]])]])
     m = Moments(5000, np.zeros(9), scatter, 9.9, tuple("abcdefgh"))
-    public = dict(epsilon=.9, delta=.2, row_bound=10., sigma=1., beta_norm=9., bounds=bounds, random_state=0)
+    public = dict(epsilon=.9, delta=.2, row_bound=10., sigma=1., beta_norm=9., bounds=bounds)
+    public |= dict(simulation=True, random_state=0)
     two = list(filter_two(m, **public).noise.values())
     assert np.allclose(noise_scales(paper_method(MethodTwo, e, b), b, 1)[0], two, rtol=1e-12)
     if bounds == "coupled": return
@@ -187,22 +190,55 @@ def test_a_method_that_refuses_selects_nothing():
 
 class WithoutCount(NumpySampler):
     "Draws everything but the count of clamped responses"
-    def gaussian(self, value, scale, purpose):
-        return value if purpose == "clamped responses" else super().gaussian(value, scale, purpose)
+    def lattice(self, value, scale, purpose):
+        return value if purpose == "clamped responses" else super().lattice(value, scale, purpose)
 
 
 @pytest.mark.parametrize("e, n", [(Experiment(), 10_000), (Experiment(p=12, k=5, rho=.4, epsilon=1.), 3000)])
 def test_a_batch_of_one_is_the_filter_on_its_moments(e, n):
+    "The release's knockoffs are drawn with the numbers that follow its noise"
+    method = MomentsMethod(epsilon=e.epsilon, delta=e.budget(n).delta)
     for seed in range(3):
         b = draw_batch(e, n, 1, stream(seed, "batch"))
         W = run_moments(e, b, stream(seed, "noise"))[0]
         rng, clip = stream(seed, "noise"), clip_for(e)
-        G, Xty, yty = (part[0] for part in clipped_moments(e, b, rng))
-        scatter = np.block([[G, Xty[:, None]], [Xty, yty]])
-        m = Moments(n, np.zeros(e.p + 1), scatter, clip.row_bound, tuple(f"x{j}" for j in range(e.p)), clip)
-        whole = moments_filter(m, epsilon=e.epsilon, delta=e.budget(n).delta, sampler=WithoutCount(rng),
-                               random_state=rng)
-        assert np.allclose(W, whole.W, rtol=1e-9, atol=1e-9 * np.abs(W).max())
+        sums = in_steps(clip, *clipped_moments(e, b, rng))[0]
+        m = ExactMoments(n, sums, tuple(f"x{j}" for j in range(e.p)), clip, cut=(0, 0), longest=1)
+        release = method.release(m, sampler=WithoutCount(rng))
+        whole = release.statistic(*release.pair(random_state=rng))
+        assert release.simulated
+        assert np.allclose(W, whole, rtol=1e-9, atol=1e-9 * np.abs(W).max())
+
+
+def test_sums_in_whole_steps_are_the_moments():
+    "Half a step is 2^-37 of a squared bound; one step more in X'y shows in its place, and in no other"
+    e = Experiment(p=3, k=2)
+    b = draw_batch(e, 500, 2, stream(0, "batch"))
+    clip = clip_for(e)
+    G, Xty, yty = clipped_moments(e, b, stream(0, "clipped"))
+    sums = in_steps(clip, G, Xty, yty)
+    assert sums.dtype == np.int64 and sums.shape == (2, 4, 4) and (sums == sums.transpose(0, 2, 1)).all()
+    B, By = clip.row_bound, clip.response_bound
+    parts = (sums[:, :3, :3], G, B**2), (sums[:, 3, :3], Xty, B * By), (sums[:, 3, 3], yty, By**2)
+    for found, exact, unit in parts:
+        assert np.abs(found * (unit / 2**36) - exact).max() <= unit * 2**-36
+    moved = in_steps(clip, G, Xty + np.array([0, 1, 0]) * clip.row_step * clip.response_step, yty) - sums
+    assert [tuple(place) for place in np.argwhere(moved)] == [(0, 1, 3), (0, 3, 1), (1, 1, 3), (1, 3, 1)]
+
+
+def test_exact_moments_of_rows_have_the_law_of_the_simulators():
+    "Integer sums of rows that went through the clip, against integer sums that were drawn: means, in steps"
+    e, n = Experiment(p=5, k=3, amplitude=1.0), 4000
+    clip = clip_for(e)
+    b = draw_batch(e, n, 400, stream(0, "batch"))
+    drawn = in_steps(clip, *clipped_moments(e, b, stream(0, "clipped")))
+    draw = planted(n, 5, 3, 1.0)
+    rows = np.array([Moments.from_data(*draw(stream(k, "rows"))[:2], clip=clip).sums for k in range(100)])
+    assert rows.dtype == np.int64
+    diagonal = range(5)
+    assert np.isclose(drawn[:, diagonal, diagonal].mean(), rows[:, diagonal, diagonal].mean(), rtol=.005)
+    assert np.isclose(drawn[:, :5, 5].mean(), rows[:, :5, 5].mean(), rtol=.03)
+    assert np.isclose(drawn[:, 5, 5].mean(), rows[:, 5, 5].mean(), rtol=.05) # one in eighty is clamped
 
 
 def test_a_batch_is_its_trials_one_by_one():
@@ -211,8 +247,9 @@ def test_a_batch_is_its_trials_one_by_one():
     b = draw_batch(e, n, T, stream(0, "batch"))
     W, rng = run_moments(e, b, stream(1, "noise")), stream(1, "noise")
     mu = analytic_ratio(e.budget(n)) * np.sqrt(1 - CHECK)
-    units = Units(clip_for(e), BALANCE)
-    noisy = noisy_moments(*clipped_moments(e, b, rng), n, units, mu, NumpySampler(rng), "moments")
+    clip = clip_for(e)
+    sums = in_steps(clip, *clipped_moments(e, b, rng))
+    noisy = noisy_moments(sums, Units(clip, BALANCE), mu, NumpySampler(rng), "moments")
     scales = {name: noisy[name] for name in ("gram_sd", "product_sd", "square_sd")}
     normals = rng.standard_normal((T, 12))
 

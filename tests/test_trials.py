@@ -72,7 +72,7 @@ def test_measure_is_the_filter_as_a_user_calls_it():
         rng = np.random.default_rng([5, k])
         X, y, beta, B, By = draw(rng)
         chosen = moments_filter(X, y, epsilon=1.0, delta=.01, row_bound=B, response_bound=By, intercept=False,
-                                random_state=rng)
+                                simulation=True, random_state=rng)
         assert np.array_equal(rates[:, k], error_rates(chosen.support, beta))
     assert np.array_equal(rates, measure(draw, 3, seed=5, jobs=1, epsilon=1.0, delta=.01))
     assert not np.array_equal(rates, measure(draw, 3, seed=6, epsilon=.1, delta=.01))
