@@ -15,7 +15,7 @@ from .errors import InputError
 # %% auto #0
 __all__ = ['STYLES', 'plot_selection', 'plot_curves', 'plot_noise', 'check_picture', 'save_figure']
 
-# %% ../nbs/71_plots.ipynb #d18c5a67
+# %% ../nbs/71_plots.ipynb #07ed3f56
 _READABLE = 40 # names that fit side by side; more are left out
 
 def _axes(ax=None, figsize=(8, 3.4), columns: int = 1):
@@ -30,11 +30,15 @@ def _name_variables(ax, names, order: str) -> None:
     ax.set_xticks(range(len(shown)), shown, rotation=90)
     if not shown: ax.set_xlabel(f"variables, by {order}")
 
+def _set_title(ax, selection, text: str) -> None:
+    "A title that says if the selection protects nobody because it is a simulation"
+    ax.set_title(f"{text}\nsimulation: NOT private" if selection.release.simulated else text)
+
 def _explain_markers(ax) -> None:
     "A legend on white, so that no line runs through its words"
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
 
-# %% ../nbs/71_plots.ipynb #ac30c40f
+# %% ../nbs/71_plots.ipynb #600721b8
 _DIRECTIONS = ((1, "^", "up"), (-1, "v", "down"), (0, "o", "no direction"))
 _MEANING = {"knockoffs": "W (above 0: beats its knockoff)",
             "bh": "|z| (estimate over standard deviation)"}
@@ -53,7 +57,8 @@ def plot_selection(
     _name_variables(ax, [selection.names[j] for j in order], "|W|")
     none = "" if len(selection) else " (no threshold qualifies)"
     ax.set_ylabel(_MEANING[selection.rule])
-    ax.set_title(f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}")
+    found = f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}"
+    _set_title(ax, selection, found)
     _explain_markers(ax)
     return ax
 
@@ -107,7 +112,7 @@ def _draw_curve(ax, points, name: str, label: str, line, marker: str) -> None:
     low, high = np.clip([mean - 2 * se, mean + 2 * se], 0, 1)
     ax.fill_between(n, low, high, color="0.5", alpha=.3, lw=0)
 
-# %% ../nbs/71_plots.ipynb #ef449b88
+# %% ../nbs/71_plots.ipynb #1660e6d6
 def _signal_and_noise(selection) -> tuple:
     "Size of each estimate and standard deviation of its noise, where the release has them"
     p = len(selection.names)
@@ -137,8 +142,9 @@ def plot_noise(
         ax.plot(at[here], signal[order][here], "o", color="black", mfc=color, ms=5, label=label)
     _name_variables(ax, [selection.names[j] for j in order], "size over noise")
     beyond = int((signal > 2 * noise).sum())
-    ax.set(ylabel="size of the estimate", ylim=(0, None),
-           title=f"{beyond} of {len(signal)} estimates beyond two standard deviations of noise")
+    ax.set(ylabel="size of the estimate", ylim=(0, None))
+    large = f"{beyond} of {len(signal)} estimates beyond two standard deviations of noise"
+    _set_title(ax, selection, large)
     _explain_markers(ax)
     return ax
 

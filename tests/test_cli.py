@@ -2,6 +2,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,16 +16,19 @@ import pytest
 from dp_knockoff import cli
 from dp_knockoff.cli import main, parser
 from dp_knockoff.clip import Clip
+from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.ledger import Ledger
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.models import linear_model
-from dp_knockoff.moments import Moments
+from dp_knockoff.moments import ExactMoments, Moments
 from dp_knockoff.passes import Source
-from dp_knockoff.samplers import NumpySampler
+from dp_knockoff.samplers import NumpySampler, SecureSampler
+from dp_knockoff.selection import SIMULATION, select
 from dp_knockoff.statistics import Statistic
 
 COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
@@ -35,10 +39,14 @@ LABELS = ["--method", "labels", *BUDGET, "--response-bound", "6", "--sigma", "1"
 ON_TABLE = ["select", "t.parquet", "--target", "y"]
 ON_CSV = ["select", "t.csv", "--target", "y"]
 COLLECT = ["moments", "t.csv", "--target", "y"]
+CREATE = ["ledger", "l.jsonl", "--create"]
 GOOD = [*ON_CSV, *BUDGET, *BOUNDS]
 ONE, TWO = ([*ON_CSV, "--method", word, *PAPER] for word in ("one", "two"))
-SELECT = [*ON_TABLE, *BUDGET, *BOUNDS, "--seed", "1"]
+SEED = ["--simulate", "--seed", "1"]
+SELECT = [*ON_TABLE, *BUDGET, *BOUNDS, *SEED]
+RELEASE = SELECT[:-len(SEED)]
 MOMENTS = dict(epsilon=2.0, delta=1e-4, row_bound=2.0, response_bound=4.0)  # BUDGET and BOUNDS
+SIMULATED = dict(simulation=True, random_state=1)  # SEED
 
 
 @pytest.fixture(autouse=True)
@@ -74,21 +82,29 @@ def result(capsys, *argv):
 def never(*args, **kwargs): raise AssertionError("touched")
 
 
+def draw_nothing(monkeypatch):
+    "From here on no noise is drawn, by anybody"
+    for sampler in (NumpySampler, SecureSampler):
+        for how in ("gaussian", "laplace", "lattice"): monkeypatch.setattr(sampler, how, never)
+
+
 # select
 
 
 def test_command_is_the_function(capsys, folder):
     found = result(capsys, *SELECT, "--fdr", ".3")
     names = [name for name in folder.columns if name != "y"]
-    expected = moments_filter(*data(folder), **MOMENTS, fdr=.3, random_state=1)
+    expected = moments_filter(*data(folder), **MOMENTS, fdr=.3, **SIMULATED)
     assert np.allclose(found["W"], expected.W) and found["features"] == names
     assert found["selected"] == [names[j] for j in np.flatnonzero(expected.support)]
     assert found["threshold"] == pytest.approx(expected.threshold)
     assert (found["method"], found["rule"]) == ("moments", "knockoffs")
     assert (found["epsilon"], found["delta"], found["fdr"]) == (2.0, 1e-4, .3)
-    assert found["noise"] == pytest.approx(expected.noise) and "every pair of datasets" in found["guarantee"]
+    assert found["noise"] == pytest.approx(expected.noise) and found["guarantee"] == expected.guarantee
+    assert found["simulation"] is True and found["guarantee"].startswith(SIMULATION)
     assert set(found) == {"selected", "features", "W", "signs", "threshold", "method", "rule", "epsilon",
-                          "delta", "fdr", "noise", "guarantee", "explanation", "notes"}
+                          "delta", "fdr", "rows_per_person", "simulation", "noise", "guarantee",
+                          "explanation", "notes"}
 
 
 def budgeted(**more): return dict(epsilon=.9, delta=.1, row_bound=8.0, sigma=1.0, beta_norm=3.0) | more
@@ -114,6 +130,8 @@ EVERY = {
     "moments, private": (moments_filter,
                          [*BUDGET, "--row-bound", "private", "--response-bound", "private"],
                          dict(epsilon=2.0, delta=1e-4, row_bound="private", response_bound="private")),
+    "moments, rows": (moments_filter, [*BUDGET, *BOUNDS, "--rows-per-person", "2"],
+                      dict(**MOMENTS, rows_per_person=2)),
     "moments, bh": (moments_filter, [*BUDGET, *BOUNDS, "--rule", "bh", "--response-center", ".5"],
                     dict(**MOMENTS, rule="bh", response_center=.5)),
     "labels": (labels_filter, [*LABELS[2:], "--row-bound", "3"],
@@ -127,17 +145,21 @@ EVERY = {
 def test_every_method_and_its_options(capsys, folder, case):
     function, options, arguments = EVERY[case]
     word = case.partition(",")[0]
-    found = result(capsys, *ON_TABLE, "--method", word, *options, "--seed", "1")
-    expected = function(*data(folder), **arguments, random_state=1)
+    private = word != "none"
+    found = result(capsys, *ON_TABLE, "--method", word, *options, *(SEED if private else SEED[1:]))
+    expected = function(*data(folder), **arguments, **(SIMULATED if private else {"random_state": 1}))
     assert found["method"] == word and np.allclose(found["W"], expected.W)
     assert found["signs"] == expected.signs.tolist() and found["noise"] == pytest.approx(expected.noise)
     assert len(found["selected"]) == len(expected) and found["guarantee"] == expected.guarantee
     assert found["explanation"] == expected.explain() and found["notes"] == list(expected.notes)
+    assert found["simulation"] is private
+    unit = arguments.get("rows_per_person", 1) if word in ("moments", "labels") else None
+    assert found["rows_per_person"] == unit
 
 
 def test_methods_of_the_paper_say_what_they_do_not_protect(capsys):
     for word in ("one", "two"):
-        guarantee = result(capsys, *ON_TABLE, "--method", word, *PAPER, "--seed", "1")["guarantee"]
+        guarantee = result(capsys, *ON_TABLE, "--method", word, *PAPER)["guarantee"]
         assert "not differential privacy for every pair" in guarantee
 
 
@@ -152,7 +174,7 @@ def test_csv_parquet_and_several_files_agree(capsys, folder):
 def test_table_report_and_files(capsys):
     code, out, _ = run(capsys, *SELECT, "--out", "r.json", "--out", "r.csv", "--out", "r.png")
     assert code == 0 and out.splitlines()[0].split() == ["feature", "W", "sign", "selected"]
-    assert "Guarantee:" in out and "Spent" in out
+    assert "Simulation: NOT private" in out and "Guarantee" not in out
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
     assert table.columns == ["feature", "W", "sign", "selected"]
@@ -191,6 +213,7 @@ def test_nothing_selected_is_valid_json(capsys):
 
 def test_json_of_the_plain_filter(capsys):
     found = result(capsys, *ON_TABLE, "--method", "none", "--seed", "1")
+    assert found["simulation"] is False and found["rows_per_person"] is None
     assert found["epsilon"] is None and found["delta"] is None and found["noise"] == {}
     assert found["method"] == "none" and "Not private" in found["guarantee"]
 
@@ -203,14 +226,14 @@ def test_moments_across_machines_and_reuse_of_a_release(capsys, folder):
     assert run(capsys, "moments", "a.npz", "b.npz", "--out", "total.npz")[0] == 0
     whole = result(capsys, *SELECT, "--save-release", "release.npz")
     for files in (["total.npz"], ["a.npz", "b.npz"]):
-        added = result(capsys, "select", *files, *BUDGET, "--seed", "1")
-        assert np.allclose(whole["W"], added["W"], atol=1e-7)
-    again = result(capsys, "select", "release.npz", "--seed", "1")
+        assert whole == result(capsys, "select", *files, *BUDGET, *SEED)  # bit by bit
+    again = result(capsys, "select", "release.npz")
     assert whole["W"] == again["W"] and again["epsilon"] == 2.0 and again["notes"] == whole["notes"]
-    m = Moments.load("total.npz")
+    m = ExactMoments.load("total.npz")
     assert m.clip == Clip(2.0, 4.0) and m.n == 4000
+    if os.name == "posix": assert os.stat("total.npz").st_mode & 0o777 == 0o600
     code, out, _ = run(capsys, *COLLECT, "--out", "raw.npz")
-    assert code == 0 and Moments.load("raw.npz").clip is None and "method moments needs both" in out
+    assert code == 0 and Moments.load("raw.npz").n == 4000 and "method moments needs both" in out
     plain = result(capsys, "select", "raw.npz", "--method", "none", "--seed", "1")
     assert np.allclose(plain["W"], knockoff_filter(*data(folder), random_state=1).W)
 
@@ -218,9 +241,9 @@ def test_moments_across_machines_and_reuse_of_a_release(capsys, folder):
 def test_a_release_is_asked_again_without_the_data(capsys, monkeypatch):
     assert run(capsys, *SELECT, "--save-release", "release.npz")[0] == 0
     os.remove("t.parquet")
-    monkeypatch.setattr(NumpySampler, "gaussian", never)
+    draw_nothing(monkeypatch)
     monkeypatch.setattr(Source, "_pass", never)
-    again = ["select", "release.npz", "--seed", "1"]
+    again = ["select", "release.npz"]
     loose, strict = (result(capsys, *again, "--fdr", q) for q in (".5", ".05"))
     assert set(strict["selected"]) <= set(loose["selected"]) and loose["W"] == strict["W"]
     assert result(capsys, "select", "release.npz", "--rule", "bh", "--sigma", "1.1")["rule"] == "bh"
@@ -232,11 +255,11 @@ def test_moments_keep_all_their_bounds(capsys, folder):
     Path("ranges.json").write_text(json.dumps({name: [-2, 3]}))
     argv = [*COLLECT, *BOUNDS, "--ranges", "ranges.json", "--out", "m.npz"]
     assert run(capsys, *argv, "--response-center", ".5")[0] == 0
-    assert Moments.load("m.npz").clip == Clip(2.0, 4.0, {name: (-2, 3)}, .5)
+    assert ExactMoments.load("m.npz").clip == Clip(2.0, 4.0, {name: (-2, 3)}, .5)
     Path("ranges.json").write_text(json.dumps({name: [-2, 2]}))
     some = ",".join(folder.columns[:3])
     assert run(capsys, *argv, "--no-intercept", "--columns", some)[0] == 0
-    m = Moments.load("m.npz")
+    m = ExactMoments.load("m.npz")
     assert m.clip == Clip(2.0, 4.0, {name: (-2, 2)}, intercept=False) and m.names == tuple(folder.columns[:3])
 
 
@@ -246,20 +269,156 @@ def test_ranges_center_rounds_columns(capsys, folder):
     bounds = ["--ranges", "ranges.json", "--response-center", "1"]
     found = result(capsys, *SELECT, "--columns", ", ".join(some), *bounds, "--rounds", "2")
     assert found["features"] == some and "in 2 rounds" in " ".join(found["notes"])
-    assert "ranges" in found["guarantee"]
+
+# a release, and a simulation of one
 
 
-def test_noise_is_exact_unless_a_seed_is_given(capsys):
-    pytest.importorskip("opendp")
-    notes = result(capsys, *SELECT[:-2])["notes"]
-    assert "OpenDP" in notes[-1]
-    assert "NumPy" in result(capsys, *SELECT)["notes"][-1]
+def test_a_release_is_exact_noise_and_a_guarantee(capsys, folder):
+    Path("ranges.json").write_text(json.dumps({folder.columns[0]: [-2, 2]}))
+    argv = [*RELEASE, "--rows-per-person", "3", "--ranges", "ranges.json", "--out", "r.png"]
+    one, two = (result(capsys, *argv, "--save-release", name) for name in ("a.npz", "b.npz"))
+    for found in (one, two):
+        assert found["simulation"] is False and found["rows_per_person"] == 3
+        assert found["guarantee"].startswith("Guarantee:") and "any 3 rows" in found["guarantee"]
+        assert "every pair of datasets" in found["guarantee"] and "ranges" in found["guarantee"]
+        assert "OpenDP" in found["notes"][-1] and "NumPy" not in json.dumps(found)
+    assert one["W"] != two["W"]  # nothing decides the noise
+    out = run(capsys, "select", "a.npz")[1]
+    assert "Guarantee:" in out and "Simulation" not in out
 
 
-def test_without_opendp_the_noise_says_so(capsys, monkeypatch):
+def test_without_opendp_there_is_no_release(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    code, out, err = run(capsys, *SELECT[:-2], "--json")
-    assert code == 0 and "dp-knockoff[secure]" in err and "NumPy" in json.loads(out)["notes"][-1]
+    monkeypatch.setattr(Source, "_pass", never)
+    code, out, err = run(capsys, *RELEASE, "--json", "--out", "r.json")
+    assert code == 2 and out == "" and "OpenDP" in err and not Path("r.json").exists()
+
+
+def test_a_simulation_says_so_everywhere(capsys):
+    out = run(capsys, *SELECT, "--save-release", "s.npz", "--out", "r.svg", "--out", "r.json")[1]
+    assert SIMULATION in out and SIMULATION in json.loads(Path("r.json").read_text())["guarantee"]
+    assert SIMULATION in run(capsys, "select", "s.npz", "--fdr", ".3")[1]
+    assert PrivateMoments.load("s.npz").simulated
+    one, two = (result(capsys, *RELEASE, "--simulate")["W"] for _ in range(2))
+    assert one != two  # without a seed, another simulation every time
+    for word in ("one", "two"):
+        found = result(capsys, *ON_TABLE, "--method", word, *PAPER, *SEED)
+        assert found["guarantee"].startswith(SIMULATION) and found["simulation"] is True
+
+
+@pytest.mark.parametrize("word", METHODS)
+def test_who_may_have_a_seed_and_a_ledger(capsys, monkeypatch, word):
+    options = {"none": [], "moments": [*BUDGET, *BOUNDS], "labels": LABELS[2:]}.get(word, PAPER)
+    argv = [*ON_TABLE, "--method", word, *options]
+    Ledger("ledger.jsonl", epsilon=3, delta=1e-3)
+    if word == "none":
+        assert run(capsys, *argv, "--seed", "0")[0] == 0
+        assert "--simulate has no meaning for --method none" in run(capsys, *argv, "--simulate")[2]
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(Source, "_pass", never)
+    if word != "none":
+        code, out, err = run(capsys, *argv, "--seed", "0")
+        assert code == 2 and out == "" and "--seed belongs to simulations" in err and "--simulate" in err
+    if word in ("moments", "labels"): return
+    code, _, err = run(capsys, *argv, "--ledger", "ledger.jsonl")
+    assert code == 2 and f"--ledger has no meaning for --method {word}, which is not differentially" in err
+
+
+def test_a_weak_budget_is_warned_of_in_one_line(capsys):
+    code, _, err = run(capsys, *RELEASE, "--delta", ".1")
+    assert code == 0 and "Warning: delta=0.1 is above 1/n" in err
+    assert "UserWarning" not in err and ".py" not in err
+
+
+# a ledger
+
+
+def test_a_ledger_is_created_shown_and_charged(capsys):
+    code, out, _ = run(capsys, *CREATE, "--epsilon", "3", "--delta", "1e-4")
+    assert code == 0 and out.startswith("Ledger l.jsonl: total (epsilon=3, delta=0.0001), 0 releases")
+    charged = [*RELEASE, "--ledger", "l.jsonl"]
+    assert run(capsys, *charged)[0] == 0
+    assert run(capsys, *charged, "--simulate", "--seed", "1", "--epsilon", "1")[0] == 0
+    entries = Ledger("l.jsonl").entries
+    assert [(e.what, e.unit, e.epsilon, e.simulated) for e in entries] == [
+        ("moments", "1 row", 2.0, False), ("moments", "1 row", 1.0, True)]
+    before = Path("l.jsonl").read_bytes()
+    lines = run(capsys, "ledger", "l.jsonl")[1].splitlines()
+    assert len(lines) == 3 and "2 releases" in lines[0] and "simulation: NOT private" in lines[2]
+    dry = run(capsys, *charged, "--dry-run")[1].splitlines()
+    assert dry[-1] == lines[0] and Path("l.jsonl").read_bytes() == before
+
+
+def test_a_ledger_is_not_overspent(capsys, monkeypatch):
+    assert run(capsys, *CREATE, "--epsilon", "1", "--delta", "1e-4")[0] == 0
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(Source, "_pass", never)  # refused before a pass
+    before = sorted(os.listdir("."))
+    places = ["--out", "r.json", "--save-release", "r.npz"]
+    code, out, err = run(capsys, *RELEASE, "--ledger", "l.jsonl", *places)
+    assert code == 2 and out == "" and "would overspend" in err and sorted(os.listdir(".")) == before
+    assert not Ledger("l.jsonl").entries
+
+
+def test_labels_have_a_ledger_of_their_own(capsys):
+    Ledger("l.jsonl", epsilon=9, delta=1e-3)
+    assert run(capsys, *ON_TABLE, *LABELS, *SEED, "--rows-per-person", "2", "--ledger", "l.jsonl")[0] == 0
+    assert Ledger("l.jsonl").entries[0].unit == "any 2 responses"
+    code, _, err = run(capsys, *SELECT, "--ledger", "l.jsonl")
+    assert code == 2 and "keep a ledger for each" in err
+
+
+# releases add up
+
+
+def test_releases_of_parts_are_added(capsys, folder):
+    folder[:1500].write_parquet("a.parquet")
+    folder[1500:].write_csv("b.csv")
+    for part, seed in (("a.parquet", "1"), ("b.csv", "2")):
+        argv = ["select", part, "--target", "y", *BUDGET, *BOUNDS, "--simulate", "--seed", seed]
+        assert run(capsys, *argv, "--save-release", part[0] + ".npz")[0] == 0
+    found = result(capsys, "select", "a.npz", "b.npz", "--fdr", ".3", "--save-release", "both.npz")
+    a, b = (PrivateMoments.load(name) for name in ("a.npz", "b.npz"))
+    expected = select(a + b, fdr=.3)
+    assert found["W"] == expected.W.tolist() and found["epsilon"] == 2.0 and found["simulation"] is True
+    assert found["noise"]["products"] == pytest.approx(np.hypot(a.product_sd, b.product_sd))
+    assert result(capsys, "select", "both.npz", "--fdr", ".3") == found
+    Path("copy.npz").write_bytes(Path("a.npz").read_bytes())
+    for files in (["a.npz", "copy.npz"], ["both.npz", "b.npz"]):
+        code, out, err = run(capsys, "select", *files)
+        assert code == 2 and out == "" and "added twice" in err
+        assert f"{files[1]!r} does not fit {files[0]!r}" in err
+    assert "more than once" in run(capsys, "select", "a.npz", "a.npz")[2]
+    assert run(capsys, *SELECT, "--row-bound", "3", "--save-release", "other.npz")[0] == 0
+    assert "'other.npz' does not fit 'a.npz'" in run(capsys, "select", "a.npz", "other.npz")[2]
+
+
+def test_moments_are_not_added_twice(capsys):
+    for name in ("m.npz", "n.npz"): assert run(capsys, *COLLECT, *BOUNDS, "--out", name)[0] == 0
+    Path("copy.npz").write_bytes(Path("m.npz").read_bytes())
+    assert run(capsys, "moments", "m.npz", "n.npz", "--out", "sum.npz")[0] == 0
+    for command, more in (("moments", ["--out", "x.npz"]), ("select", [*BUDGET, *SEED])):
+        for files in (["m.npz", "copy.npz"], ["sum.npz", "n.npz"]):
+            code, _, err = run(capsys, command, *files, *more)
+            assert code == 2 and "added twice" in err
+        assert "more than once" in run(capsys, command, "m.npz", "m.npz", *more)[2]
+    assert not Path("x.npz").exists()
+
+
+# details
+
+
+@pytest.mark.parametrize("command", ["select", "moments"])
+def test_details_only_where_they_are_asked_for(capsys, folder, command):
+    rows = [str(number) for number in folder["y"]]
+    rows[17] = "secret"
+    folder.with_columns(pl.Series("y", rows)).write_csv("bad.csv")
+    more = [*BUDGET, *BOUNDS, *SEED] if command == "select" else [*BOUNDS, "--out", "m.npz"]
+    code, out, short = run(capsys, command, "bad.csv", "--target", "y", *more)
+    assert code == 2 and out == "" and "'y'" in short and "secret" not in short and "17" not in short
+    code, out, long = run(capsys, command, "bad.csv", "--target", "y", *more, "--verbose")
+    assert code == 2 and out == "" and long.startswith(short) and "'secret', in row 17" in long
+    assert len(short.splitlines()) == 1 and len(long.splitlines()) == 2
 
 
 # a dry run
@@ -275,15 +434,17 @@ def test_without_opendp_the_noise_says_so(capsys, monkeypatch):
 ])
 def test_dry_run_reads_no_rows_and_draws_nothing(capsys, monkeypatch, options, says):
     monkeypatch.setattr(Source, "_pass", never)
-    monkeypatch.setattr(NumpySampler, "gaussian", never)
+    draw_nothing(monkeypatch)
     code, out, _ = run(capsys, *ON_TABLE, *options, "--dry-run")
+    assert "No row was read" in out
     assert code == 0 and says in out
     if "none" not in options: assert "4,000 rows and 8 columns" in out and "nothing was spent" in out
 
 
 def test_dry_run_of_a_file_that_does_not_tell_its_rows(capsys):
     code, out, _ = run(capsys, *ON_CSV, *BUDGET, *BOUNDS, "--dry-run", "--rows", "1e6")
-    assert code == 0 and "1,000,000 rows" in out
+    assert code == 0 and "1,000,000 rows" in out and "No row was read" not in out
+    assert "Of CSV files the header and the first lines were looked at" in out and "nothing was spent" in out
 
 
 def test_dry_run_of_collected_moments_takes_their_bounds(capsys):
@@ -300,8 +461,18 @@ def test_dry_run_says_when_there_are_too_few_signals(capsys):
 
 def test_the_noise_foretold_for_labels_is_the_noise_drawn(capsys):
     out = run(capsys, *ON_TABLE, *LABELS, "--row-bound", "1", "--dry-run")[1]
-    drawn = result(capsys, *ON_TABLE, *LABELS, "--row-bound", "1", "--seed", "1")["noise"]["products"]
+    drawn = result(capsys, *ON_TABLE, *LABELS, "--row-bound", "1", *SEED)["noise"]["products"]
     assert f"standard deviation {drawn:.4g}, for rows of norm at most 1." in out
+
+
+@pytest.mark.parametrize("options", [[*BUDGET, *BOUNDS], [*LABELS, "--row-bound", "1"]])
+def test_noise_foretold_grows_with_the_rows_of_a_person(capsys, options):
+    def number(out):
+        line = next(line for line in out.splitlines() if line.startswith("Noise on X'y"))
+        return float(re.search(r"[\d.]+", line.partition(":")[2])[0])
+    argv = [*ON_TABLE, *options, "--dry-run", "--rows-per-person"]
+    one, three = (number(run(capsys, *argv, k)[1]) for k in "13")
+    assert three == pytest.approx(3 * one, rel=2e-3)
 
 
 # refusals
@@ -378,15 +549,27 @@ BAD = {
                         "'private' bounds take passes"),
     "two archives": (["select", "a.npz", "b.npz", *BUDGET], "'a.npz' does not exist"),
     "no archive": (["select", "a.npz", *BUDGET], "'a.npz' does not exist"),
+    "no ledger": ([*GOOD, "--ledger", "l.jsonl"], "ledger 'l.jsonl' does not exist: create it"),
+    "ledger that is none": ([*GOOD, "--ledger", "t.csv"], "is damaged, or is none"),
+    "nobody's rows": ([*GOOD, "--rows-per-person", "0"], "--rows-per-person=0 is not a whole number"),
+    "half a row": ([*GOOD, "--rows-per-person", "1.5"], "--rows-per-person='1.5' is not a whole number"),
+    "rows of a person in the paper": ([*TWO, "--rows-per-person", "2"], "--rows-per-person has no meaning"),
+    "no ledger to show": (["ledger", "l.jsonl"], "ledger 'l.jsonl' does not exist: create it"),
+    "no total epsilon": ([*CREATE, "--delta", "1e-6"], "--epsilon is missing: pass the total"),
+    "no total delta": ([*CREATE, "--epsilon", "1"], "--delta is missing: pass the total"),
+    "total in words": ([*CREATE, "--epsilon", "all", "--delta", "0"], "--epsilon='all' is not a number"),
+    "total of nothing": ([*CREATE, "--epsilon", "0", "--delta", "1e-6"], "epsilon=0.0"),
+    "total, not created": (["ledger", "t.csv", "--delta", "1"], "--delta has no meaning without --create"),
+    "ledger over another file": (["ledger", "t.csv", "--create", *BUDGET], "exists already"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_sentence_and_exit_code_2(capsys, monkeypatch, name):
     argv, says = BAD[name]
-    monkeypatch.setattr(NumpySampler, "gaussian", never)
+    draw_nothing(monkeypatch)
     before = sorted(os.listdir("."))
-    code, out, err = run(capsys, *argv, *(["--seed", "1"] if argv[0] == "select" else []))
+    code, out, err = run(capsys, *argv, *(SEED if argv[0] == "select" else []))
     assert code == 2 and out == "" and err.startswith("dp-knockoff: ") and len(err.strip().splitlines()) == 1
     assert says in err and sorted(os.listdir(".")) == before
 
@@ -394,13 +577,15 @@ def test_bad_input_is_one_sentence_and_exit_code_2(capsys, monkeypatch, name):
 def test_a_release_cannot_be_changed(capsys):
     assert run(capsys, *SELECT, "--save-release", "release.npz")[0] == 0
     for more in (BUDGET, BOUNDS, ["--rounds", "2"], ["--no-intercept"], ["--target", "y"], ["--columns", "a"],
-                 ["--method", "two"], ["--save-release", "b.npz"]):
+                 ["--method", "two"]):
         code, out, err = run(capsys, "select", "release.npz", *more)
         assert code == 2 and out == "" and "cannot be changed for a release that exists: leave it out" in err
         assert more[0] in err
-    code, _, err = run(capsys, "select", "release.npz", "--beta-norm", "1")
-    assert code == 2 and "--beta-norm has no meaning for --method moments" in err
-    assert "pass one" in run(capsys, "select", "release.npz", "t.csv", "--target", "y")[2]
+    for more in (["--save-release", "b.npz"], ["--seed", "1"], ["--simulate"], ["--ledger", "l.jsonl"],
+                 ["--beta-norm", "1"]):
+        code, out, err = run(capsys, "select", "release.npz", *more)
+        assert code == 2 and out == "" and f"{more[0]} has no meaning for" in err
+    assert "'t.csv' is none" in run(capsys, "select", "release.npz", "t.csv", "--target", "y")[2]
     said = run(capsys, "moments", "release.npz", "--out", "m.npz")[2]
     assert "'release.npz' is a release, not moments" in said
 
@@ -420,7 +605,7 @@ def test_moments_that_were_collected_hold_their_own(capsys):
                        (["raw.npz", *BUDGET], "without bounds"),
                        (["raw.npz", *BUDGET, "--dry-run"], "--row-bound"),
                        (["m.npz", "t.csv", *BUDGET, "--target", "y"], "'t.csv' cannot be read with")):
-        code, out, err = run(capsys, "select", *argv, "--seed", "1")
+        code, out, err = run(capsys, "select", *argv)
         assert code == 2 and out == "" and says in err, argv
 
 
@@ -485,7 +670,7 @@ def test_help_tells_what_the_comments_say(capsys, monkeypatch):
     assert lines[-1].startswith("Methods. none:") and "labels:" in lines[-1]
 
 
-@pytest.mark.parametrize("command", ["moments", "plan", "figure", "demo"])
+@pytest.mark.parametrize("command", ["ledger", "moments", "plan", "figure", "demo"])
 def test_every_command_has_help(capsys, command):
     with pytest.raises(SystemExit) as done: main([command, "--help"])
     assert done.value.code == 0 and f"usage: dp-knockoff {command}" in capsys.readouterr().out

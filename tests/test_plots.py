@@ -20,7 +20,7 @@ from dp_knockoff.simulation import Point
 from dp_knockoff.testing import refusal
 
 matplotlib.use("agg")
-BUDGET = dict(epsilon=.9, delta=.05, random_state=0)
+BUDGET = dict(epsilon=.9, delta=.05, simulation=True, random_state=0)
 PAPER = dict(**BUDGET, row_bound=8.0, sigma=1.0, beta_norm=3.0)
 X, Y, BETA = linear_model(4000, p=12, k=6, amplitude=1.0, random_signs=True, random_state=0)
 
@@ -72,6 +72,18 @@ def test_an_empty_selection_says_so():
 def test_a_variable_without_direction_has_a_round_marker():
     selection = replace(knockoff_filter(X, Y, random_state=0), signs=np.zeros(12, dtype=int))
     assert {line.get_marker() for line in markers(plot_selection(selection, axes()))} == {"o"}
+
+
+def test_titles_of_simulations_say_that_they_are_not_private(private):
+    said = "\nsimulation: NOT private"
+    release = replace(private.release, simulated=False, sampler="OpenDP")  # as if it had been drawn by it
+    for draw in (plot_selection, plot_noise):
+        simulated = draw(private, axes()).get_title()
+        assert simulated.endswith(said) and "sim" not in simulated[:-len(said)]
+        assert draw(replace(private, release=release), axes()).get_title() == simulated[:-len(said)]
+    paper = filter_one(X, Y, **PAPER)
+    assert plot_selection(paper, axes()).get_title().endswith(said)
+    assert "simulation" not in plot_selection(knockoff_filter(X, Y, random_state=0), axes()).get_title()
 
 
 def test_tests_have_no_mirror_image(private):

@@ -1,6 +1,9 @@
 "The scikit-learn estimator: its conventions, its bookkeeping, its refusals."
+import copy
 import inspect
 import pickle
+import pickletools
+import threading
 import warnings
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,6 +23,7 @@ from sklearn.utils.validation import validate_data
 from dp_knockoff.clip import Clip
 from dp_knockoff.errors import InputError
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.ledger import Ledger
 from dp_knockoff.mechanisms import Budget
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
@@ -26,6 +31,8 @@ from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.models import linear_model
+from dp_knockoff.moments import ExactMoments
+from dp_knockoff.passes import MomentsSource
 from dp_knockoff.samplers import NumpySampler, SecureSampler
 from dp_knockoff.selection import select
 from dp_knockoff.selector import DPKnockoffSelector, Meter, Privacy
@@ -45,17 +52,21 @@ NO_INTERCEPT = dict(fit_intercept=False)
 UNBOUND = dict(epsilon=None, delta=None, row_bound=None, response_bound=None)
 
 
-def moments(**change): return DPKnockoffSelector(**{**MOMENTS, "random_state": 0, **change})
+SIMULATED = dict(simulation=True, random_state=9)  # a seed with which no other variable comes along
+RELEASED = dict(simulation=False, random_state=None)
 
 
-def labels(**change): return DPKnockoffSelector(**{**LABELS, "method": "labels", "random_state": 0, **change})
+def moments(**change): return DPKnockoffSelector(**{**MOMENTS, **SIMULATED, **change})
+
+
+def labels(**change): return DPKnockoffSelector(**{**LABELS, "method": "labels", **SIMULATED, **change})
 
 
 def paper(method="two", **change):
-    return DPKnockoffSelector(**{**PAPER, **NO_INTERCEPT, "method": method, "random_state": 0, **change})
+    return DPKnockoffSelector(**{**PAPER, **NO_INTERCEPT, "method": method, **SIMULATED, **change})
 
 
-def none(**change): return DPKnockoffSelector(method="none", random_state=0, **change)
+def none(**change): return DPKnockoffSelector(**{"method": "none", "random_state": 0, **change})
 
 
 def one(**change): return paper("one", **change)
@@ -77,6 +88,10 @@ class Recorder(NumpySampler):
     def laplace(self, value, scale, purpose):
         self.log.append(purpose)
         return super().laplace(value, scale, purpose)
+
+    def lattice(self, value, scale, purpose):
+        self.log.append(purpose)
+        return super().lattice(value, scale, purpose)
 
 
 class Untouchable:
@@ -133,8 +148,8 @@ FINAL = {"check_fit_score_takes_y": "calls partial_fit on a fitted object, which
 
 @parametrize_with_checks([DPKnockoffSelector(method="none"),
                           DPKnockoffSelector(method="none", fdr=.9, offset=0),
-                          DPKnockoffSelector(**MOMENTS),
-                          DPKnockoffSelector(**MOMENTS, fdr=.9, offset=0, rounds=1)],
+                          DPKnockoffSelector(**MOMENTS, simulation=True),
+                          DPKnockoffSelector(**MOMENTS, simulation=True, fdr=.9, offset=0, rounds=1)],
                          expected_failed_checks=lambda estimator: FINAL)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
@@ -172,47 +187,53 @@ def test_none_uses_sigma_when_rows_are_few():
     dict(delta_split=(.2, .4, .4))])
 def test_one_is_filter_one(change):
     model = paper("one", **change).fit(X, y)
-    assert_agrees(model, filter_one(X, y, random_state=0, **{**PAPER, **change}))
-    assert "not differential privacy for every pair" in model.privacy_.guarantee
+    assert_agrees(model, filter_one(X, y, **SIMULATED, **{**PAPER, **change}))
+    assert model.privacy_.guarantee.startswith("Simulation: NOT private")
+    released = model.selection_.release.promise()
+    assert "not differential privacy for every pair" in released
 
 
 @pytest.mark.parametrize("change", [
     {}, dict(bounds="coupled"), dict(fdr=.35), dict(statistic=Statistic("ols", "lcd")), dict(offset=0),
     dict(bounds="tight", beta_max=5.), dict(ridge_penalty=.1), dict(delta_split=(.2, .8))])
 def test_two_is_filter_two(change):
-    assert_agrees(paper("two", **change).fit(X, y), filter_two(X, y, random_state=0, **{**PAPER, **change}))
+    assert_agrees(paper("two", **change).fit(X, y), filter_two(X, y, **SIMULATED, **{**PAPER, **change}))
 
 
 @pytest.mark.parametrize("change", [
     {}, dict(fdr=.35), dict(offset=0), dict(rounds=2), dict(s="lam_min"), dict(sigma=1.), dict(balance=2.5),
     dict(response_center=2.), dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False),
     dict(ranges={"x0": (-2, 2), "x5": (-3, 1)}), dict(row_bound="private", response_bound="private"),
-    dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), dict(rule="knockoffs")])
+    dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), dict(rule="knockoffs"), dict(rows_per_person=3)])
 def test_moments_is_moments_filter(change):
-    expected = moments_filter(X, Y, random_state=0, **{**MOMENTS, **spelled(change)})
+    expected = moments_filter(X, Y, **SIMULATED, **{**MOMENTS, **spelled(change)})
     assert_agrees(moments(**change).fit(X, Y), expected)
 
 
 @pytest.mark.parametrize("change", [
     {}, dict(fdr=.35), dict(offset=0), dict(s="lam_min"), dict(row_bound=2.), dict(response_center=2.),
-    dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False), dict(rule="bh")])
+    dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False), dict(rule="bh"),
+    dict(rows_per_person=2)])
 def test_labels_is_labels_filter(change):
     model = labels(**change).fit(X, Y)
-    assert_agrees(model, labels_filter(X, Y, random_state=0, **{**LABELS, **spelled(change)}))
-    assert model.privacy_.unit == "replace one response" and "one response" in model.privacy_.guarantee
+    assert_agrees(model, labels_filter(X, Y, **SIMULATED, **{**LABELS, **spelled(change)}))
+    k = change.get("rows_per_person", 1)
+    unit = "one response" if k == 1 else f"any {k} responses"
+    assert model.privacy_.unit == f"replace {unit}" and unit in model.selection_.release.promise()
 
 
 def test_it_finds_what_is_there():
     for make in (moments, labels):
         model = make().fit(X, Y)
-        assert (model.get_support() == (BETA != 0)).all()
-        assert list(model.get_support(indices=True)) == list(np.flatnonzero(BETA))
+        found = model.get_support()
+        assert found[BETA != 0].all() and found[BETA == 0].sum() <= 1 # fdr .2 allows a false one
+        assert list(model.get_support(indices=True)) == list(np.flatnonzero(found))
         assert (model.signs_[BETA != 0] == 1).all() and model.threshold_ < model.W_[BETA != 0].min() * 2
 
 
 def test_a_release_can_be_asked_again():
     release = moments().fit(X, Y).selection_.release
-    assert_agrees(moments(fdr=.4).fit(X, Y), select(release, fdr=.4, random_state=0))
+    assert_agrees(moments(fdr=.4).fit(X, Y), select(release, fdr=.4))
 
 
 # conventions
@@ -220,18 +241,18 @@ def test_a_release_can_be_asked_again():
 def test_parameters_are_keyword_only_and_survive():
     with pytest.raises(TypeError): DPKnockoffSelector("moments")
     model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp")
-    copy = clone(model)
-    assert copy.get_params() == model.get_params() and copy is not model
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params() and fresh is not model
     assert DPKnockoffSelector(**model.get_params()).get_params() == model.get_params()
 
 
 def test_every_parameter_of_every_method_is_offered_and_no_other():
-    offered = {"method", "fit_intercept", "sampler", "random_state"}
+    offered = {"method", "fit_intercept", "simulation", "random_state", "ledger", "sampler"}
     for word in METHODS: offered |= {*takes(word), *chooses(word)}
     defaults = {name: p.default for name, p in inspect.signature(DPKnockoffSelector).parameters.items()}
     assert set(defaults) == offered - {"intercept"} == set(moments().get_params())
     given = {name: default for name, default in defaults.items() if default is not None}
-    assert given == dict(method="moments", fdr=.2, offset=1, fit_intercept=True)
+    assert given == dict(method="moments", fdr=.2, offset=1, fit_intercept=True, simulation=False)
 
 
 def test_none_means_the_methods_own_default():
@@ -249,6 +270,7 @@ def test_tags():
     assert tags.target_tags.required and not tags.input_tags.sparse and not tags.non_deterministic
     assert tags.transformer_tags.preserves_dtype == ["float64", "float32"]
     assert get_tags(moments(sampler=NumpySampler(0))).non_deterministic  # a sampler has a state of its own
+    assert get_tags(moments(**RELEASED)).non_deterministic and not get_tags(none()).non_deterministic
 
 
 def test_tables_give_names_and_tables():
@@ -314,8 +336,11 @@ def test_in_a_pipeline():
     model = make_pipeline(moments(), LinearRegression()).fit(X, Y)
     assert model.score(X, Y) > .98 and model[-1].n_features_in_ == 6
     assert model[0].privacy_.releases == 1
+    assert not warned(model.fit, X, Y)  # a simulation is counted, and not warned of
+    assert model[0].privacy_.releases == model[0].privacy_.simulations == 2
+    model.set_params(dpknockoffselector__simulation=False, dpknockoffselector__random_state=None)
     assert any("spends again" in text for text in warned(model.fit, X, Y))
-    assert model[0].privacy_.releases == 2
+    assert model[0].privacy_.releases == 3 and model[0].privacy_.simulations == 2
 
 
 def test_columns_come_back():
@@ -352,35 +377,118 @@ def test_nothing_selected_says_why():
 def test_a_fitted_selector_pickles():
     for make in MAKE.values():
         model = make().fit(X, y)
-        copy = pickle.loads(pickle.dumps(model))
-        assert (copy.W_ == model.W_).all() and copy.privacy_ == model.privacy_
-    unfinished = pickle.loads(pickle.dumps(moments().partial_fit(X, y)))
-    assert "selection_" not in vars(unfinished) and (unfinished.W_ == moments().fit(X, y).W_).all()
+        again = pickle.loads(pickle.dumps(model))
+        assert (again.W_ == model.W_).all() and again.privacy_ == model.privacy_
 
 
-def arrays(x, seen):
-    "All arrays that can be reached from an object"
+def numbers_in(x, seen):
+    "All numbers that can be reached from an object"
     if id(x) in seen: return
     seen.add(id(x))
-    if isinstance(x, np.ndarray): yield x
-    elif isinstance(x, dict): yield from (a for v in x.values() for a in arrays(v, seen))
-    elif isinstance(x, (list, tuple)): yield from (a for v in x for a in arrays(v, seen))
-    elif hasattr(x, "__dict__"): yield from arrays(vars(x), seen)
+    if isinstance(x, (np.ndarray, np.number)) or type(x) in (int, float): yield np.ravel(x)
+    elif isinstance(x, dict): yield from (a for v in x.values() for a in numbers_in(v, seen))
+    elif isinstance(x, (list, tuple)): yield from (a for v in x for a in numbers_in(v, seen))
+    elif hasattr(x, "__dict__"): yield from numbers_in(vars(x), seen)
 
 
-def test_exact_sums_do_not_outlive_the_draw():
+@pytest.mark.parametrize("draw", [SIMULATED, RELEASED])
+def test_exact_sums_do_not_outlive_the_draw(draw):
     "Nothing in a finished selector can tell the exact moments"
     exact = moments().partial_fit(X, Y)._moments
-    secrets = np.concatenate([exact.Xty, exact.XtX.ravel(), exact.mean, exact.scatter.ravel()])
-    secrets = secrets[np.abs(secrets - np.round(secrets)) > 1e-9]
+    assert isinstance(exact, ExactMoments)
+    sums = exact.sums.ravel().astype(float)
+    secrets = np.concatenate([sums, exact.Xty, exact.XtX.ravel(), [exact.yty, exact.longest, exact.row_norm]])
+    secrets = np.unique(np.append(secrets, exact.cut))
 
     def tells(model):
-        floats = [a.ravel() for a in arrays(vars(model), set()) if a.dtype.kind == "f"]
-        return np.isclose(np.concatenate(floats)[:, None], secrets, rtol=1e-12, atol=0).any()
+        found = np.concatenate([a for a in numbers_in(vars(model), set()) if a.dtype.kind in "iuf"])
+        return np.isclose(found[:, None].astype(float), secrets, rtol=1e-12, atol=0).any()
 
-    assert not tells(moments().fit(X, Y)) and not tells(moments().fit(open_source(X, Y)))
-    assert not tells(moments().partial_fit(X, Y).finish())
-    assert tells(moments().partial_fit(X, Y))
+    for model in (moments(**draw).fit(X, Y), moments(**draw).fit(open_source(X, Y)),
+                  moments(**draw).partial_fit(X, Y).finish()):
+        assert not tells(model) and not tells(pickle.loads(pickle.dumps(model)))
+    assert tells(moments(**draw).partial_fit(X, Y))
+
+
+SECRET = ("Generator", "PCG64", "MT19937", "RandomState", "SeedSequence", "Sampler", "Meter",
+          "ExactMoments", "Source")
+
+
+def secrets_in(pickled):
+    "What must not be kept, of what a pickle is made of"
+    words = [value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)]
+    return [word for word in words if word == "Moments" or any(name in word for name in SECRET)
+            and not word.startswith("DPKnockoff")]
+
+
+@pytest.mark.parametrize("word", METHODS)
+def test_no_pickle_holds_a_generator_or_exact_moments(word):
+    draws = [SIMULATED, RELEASED] if word != "none" else [dict(random_state=0), {}]
+    for draw in draws:
+        fitted = MAKE[word](**draw).fit(X, y)
+        for model in (MAKE[word](**draw), fitted, clone(fitted), copy.deepcopy(fitted)):
+            assert not secrets_in(pickle.dumps(model))
+
+
+def test_a_pickle_that_holds_them_would_be_noticed():
+    exact = moments().partial_fit(X, Y)._moments
+    for kept in (exact, none().partial_fit(X, Y)._moments, np.random.default_rng(0), np.random.RandomState(0),
+                 NumpySampler(0), Meter(NumpySampler(0)), MomentsSource(exact)):
+        assert secrets_in(pickle.dumps([kept]))
+
+
+@pytest.mark.parametrize("make", [none, one, moments])
+def test_exact_sums_are_not_copied(make):
+    response = y if make is one else Y
+    model = make().partial_fit(X, response)
+    for copies in (pickle.dumps, copy.copy, copy.deepcopy):
+        text = refusal(copies, model)
+        assert "exact sums" in text and "finish" in text and "\n" not in text
+    assert clone(model)._moments is None and "_moments" not in vars(clone(model))
+    with pytest.raises(NotFittedError): clone(model).finish()
+    model.finish()
+    assert (pickle.loads(pickle.dumps(model)).W_ == model.W_).all()
+
+
+def test_collected_rows_are_released_once_even_if_the_selection_fails():
+    sampler = Recorder()
+    model = moments(statistic=fragile, sampler=sampler).partial_fit(X, Y)
+    with pytest.raises(ZeroDivisionError): model.finish()
+    assert len(sampler.log) == 2 and model.privacy_.releases == 1 and model._moments is None
+    model.set_params(statistic=None)
+    with pytest.raises(NotFittedError): model.finish()
+    with pytest.raises(NotFittedError): model.get_support()
+    assert len(sampler.log) == 2
+
+
+def test_collected_rows_are_released_once_by_threads():
+    inside = threading.Event()
+    go_on = threading.Event()
+
+    class Slow(Recorder):
+        def lattice(self, value, scale, purpose):
+            inside.set()
+            go_on.wait(10)
+            return super().lattice(value, scale, purpose)
+
+    sampler = Slow()
+    model = moments(sampler=sampler).partial_fit(X, Y)
+    first = threading.Thread(target=model.finish)
+    first.start()
+    assert inside.wait(10)
+    with pytest.raises(NotFittedError): model.finish()
+    go_on.set()
+    first.join()
+    assert sampler.log == ["moments", "clamped responses"] and model.privacy_.releases == 1
+
+
+def test_a_refused_finish_keeps_the_rows():
+    ledger = Ledger(epsilon=1., delta=1e-5)
+    model = moments(ledger=ledger).partial_fit(X, Y)
+    for _ in range(2): assert "overspend" in refusal(model.finish)
+    assert not ledger.entries and model.privacy_.spent is None
+    assert (model.set_params(epsilon=.9).W_ == moments(epsilon=.9).fit(X, Y).W_).all()
+    assert len(ledger.entries) == 1
 
 
 # whatever rows can be read from
@@ -425,7 +533,7 @@ def test_every_form_of_the_rows_gives_one_answer(form, tmp_path):
         data, response = forms(tmp_path)[form]
         model = getattr(moments(), name)(data, response).finish()
         names = [f"x{j}" for j in range(8)] if form in NAMELESS else NAMES
-        assert np.allclose(model.W_, moments().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
+        assert (model.W_ == moments().fit(X, Y).W_).all()  # exact sums: the same bits
         assert list(model.feature_names_in_) == list(model.selection_.names) == names
         assert model.n_features_in_ == 8 and model.privacy_.releases == 1
     assert (silently(model.transform, TABLE.set_axis(names, axis=1)) == X[:, BETA != 0]).all()
@@ -445,7 +553,7 @@ def test_moments_that_were_collected_before(tmp_path):
     bounds = Clip(1.7, 8., {"b": (-2., 3.)}, 1.)
     halves = [moments_of(part, "y", clip=bounds) for part in (WITH_Y[:1000], WITH_Y[1000:])]
     paths = [part.save(tmp_path / f"{i}.npz") for i, part in enumerate(halves)]
-    budget = dict(epsilon=2., delta=1e-5, random_state=0)
+    budget = dict(epsilon=2., delta=1e-5, **SIMULATED)
     expected = moments(ranges={"b": (-2, 3)}, response_center=1.).fit(TABLE, Y).W_
     for data in (halves[0] + halves[1], paths, tuple(map(str, paths)), open_source(halves[0] + halves[1])):
         model = DPKnockoffSelector(**budget).fit(data)
@@ -521,39 +629,246 @@ def test_rows_without_a_response_are_refused():
 
 # randomness
 
-def test_random_state_reproduces():
+def test_random_state_reproduces_a_simulation():
     def W(random_state): return moments(random_state=random_state).fit(X, Y).W_
     assert (W(7) == W(7)).all() and (W(np.int64(7)) == W(7)).all()
     assert (W(7) != W(8)).any() and (W(None) != W(None)).any()
-    a, b = (moments(random_state=np.random.default_rng(7)).fit(X, Y) for _ in range(2))
-    assert (a.W_ == b.W_).all()
-    assert (moments_filter(X, Y, random_state=np.random.default_rng(7), **MOMENTS).W == a.W_).all()
-    first = a.W_
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert (a.fit(X, Y).W_ != first).any()
+    assert (moments_filter(X, Y, simulation=True, random_state=7, **MOMENTS).W == W(7)).all()
 
 
-def test_a_random_state_of_numpy_is_taken_and_moves_on():
-    a, b = (moments(random_state=np.random.RandomState(7)).fit(X, Y) for _ in range(2))
-    first = a.W_
-    assert (first == b.W_).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert (a.fit(X, Y).W_ != first).any()
-    state = np.random.RandomState(7)
-    moments(random_state=state).partial_fit(X, Y)
-    assert state.bytes(4) == np.random.RandomState(7).bytes(4)  # collecting draws nothing, not even a seed
+@pytest.mark.parametrize("word", ["one", "two", "moments", "labels"])
+def test_a_release_has_no_seed(word):
+    for change in ({}, dict(sampler=NumpySampler(0)), dict(sampler=SecureSampler())):
+        model = MAKE[word](simulation=False, **change)
+        for method in (model.fit, model.fit_transform, model.partial_fit):
+            if word == "labels" and method == model.partial_fit: continue
+            assert "random_state belongs to simulations" in refusal(method, Untouchable(), Untouchable())
+    a, b = (MAKE[word](**RELEASED).fit(X, y) for _ in range(2))
+    assert (a.W_ != b.W_).any() and not a.selection_.release.simulated
+    assert "OpenDP" in a.selection_.notes[-1]
 
 
-def test_a_sampler_draws_and_random_state_decides_the_knockoffs():
+@pytest.mark.parametrize("state", [np.random.default_rng(0), np.random.RandomState(0), np.random.PCG64(0),
+                                   np.random.SeedSequence(0), np.random])
+@pytest.mark.parametrize("make", [none, moments])
+def test_generators_are_refused(state, make):
+    text = refusal(make(random_state=state).fit, Untouchable(), Untouchable())
+    assert "pass an int" in text and "clones" in text
+    if make is moments:
+        assert "pass an int" in refusal(make(random_state=state, simulation=False).fit, Untouchable(), None)
+
+
+def test_none_takes_a_seed():
+    assert (none(random_state=3).fit(X, Y).W_ == knockoff_filter(X, Y, random_state=3).W).all()
+    assert (none(random_state=None).fit(X, Y).W_ != none(random_state=None).fit(X, Y).W_).any()
+
+
+def test_a_sampler_draws():
     sampler = Recorder(5)
-    model = moments(sampler=sampler).fit(X, Y)
+    model = moments(sampler=sampler, **RELEASED).fit(X, Y)
     assert sampler.log == ["moments", "clamped responses"]
-    assert (model.W_ == moments_filter(X, Y, random_state=0, sampler=NumpySampler(5), **MOMENTS).W).all()
+    assert (model.W_ == moments_filter(X, Y, sampler=NumpySampler(5), **MOMENTS).W).all()
     assert "drawn before" in refusal(lambda: warned(model.fit, X, Y))  # a used sampler refuses
     assert model.privacy_.releases == 1                                # and nothing was spent
-    assert "OpenDP" in moments(sampler=SecureSampler()).fit(X, Y).selection_.notes[-1]
+    secure = moments(sampler=SecureSampler(), **RELEASED).fit(X, Y)
+    assert "OpenDP" in secure.selection_.notes[-1] and not secure.selection_.release.simulated
+
+
+def test_a_sampler_is_not_copied():
+    "Clones and pickles would repeat its noise"
+    sampler = NumpySampler(np.random.default_rng(0))
+    model = moments(sampler=sampler)
+    a = model.fit(X, Y)
+    b = clone(model)
+    assert b.sampler is sampler and (b.fit(X, Y).W_ != a.W_).any()
+    for copies in (pickle.dumps, copy.copy, copy.deepcopy): assert "sampler" in refusal(copies, model)
+    seeded = moments(sampler=NumpySampler(0)).fit(X, Y)
+    assert "drawn before" in refusal(clone(seeded).fit, X, Y)
+    assert (pickle.loads(pickle.dumps(seeded.set_params(sampler=None))).W_ == seeded.W_).all()
+    secure = moments(sampler=SecureSampler(), **RELEASED)
+    assert isinstance(pickle.loads(pickle.dumps(secure)).sampler, SecureSampler)
+
+
+def test_clones_keep_their_settings():
+    model = moments(sampler=NumpySampler(9)).set_output(transform="pandas")
+    assert list(clone(model).fit_transform(TABLE, Y).columns) == [n for n, b in zip(NAMES, BETA) if b]
+
+
+# simulations
+
+SAYS = "Simulation: NOT private"
+
+
+def test_simulations_say_so_everywhere():
+    for make in (one, paper, moments, labels):
+        model = make()
+        assert SAYS in repr(model) and "simulation=True" in repr(model)
+        model.fit(X, y)
+        for text in (repr(model), repr(model.privacy_), model.privacy_.guarantee, repr(model.selection_),
+                     model.selection_.guarantee, model._repr_html_()):
+            assert SAYS in text and "Guarantee: " not in text
+        assert model.privacy_.simulations == model.privacy_.releases == 1
+        assert "1 simulated" in repr(model.privacy_)
+    unfinished = moments().partial_fit(X, Y)
+    assert SAYS in repr(unfinished) and SAYS in repr(unfinished.privacy_)
+    assert "simulation=True" in repr(make_pipeline(moments(), LinearRegression()))
+    own = moments(sampler=NumpySampler(0), **RELEASED)
+    assert SAYS in repr(own) and SAYS in repr(own.fit(X, Y).set_params(sampler=None))
+    assert SAYS in repr(pickle.loads(pickle.dumps(own)))
+
+
+def test_releases_do_not():
+    for make in (one, paper, moments, labels):
+        model = make(**RELEASED).fit(X, y)
+        shown = repr(model), repr(model.privacy_), repr(model.selection_)
+        assert not any("NOT private" in text for text in shown)
+        assert model.privacy_.simulations == 0 and "Guarantee: " in model.privacy_.guarantee
+        model.set_params(simulation=True)  # what was drawn counts, not what would be drawn
+        assert "NOT private" not in repr(model) + repr(model.privacy_)
+    for model in (none().fit(X, Y), DPKnockoffSelector()): assert SAYS not in repr(model)
+
+
+# the ledger
+
+def ledgers(folder, epsilon, delta):
+    "The same budget in memory, in a file, and by the file's name"
+    path = folder / "named.jsonl"
+    Ledger(path, epsilon=epsilon, delta=delta)
+    memory = Ledger(epsilon=epsilon, delta=delta)
+    file = Ledger(folder / "file.jsonl", epsilon=epsilon, delta=delta)
+    return (memory, memory), (file, file), (path, Ledger(path)), (str(path.with_name("file.jsonl")), file)
+
+
+def roomy(folder): return ledgers(folder, 5., 1e-5)[:3]  # three or four releases of (2, 1e-5)
+
+
+def full_after(ledger, attempt):
+    "How often something works before it is refused"
+    for count in range(20):
+        try: attempt()
+        except InputError as error:
+            assert "overspend" in str(error)
+            assert len(ledger.entries) == count
+            return count
+    raise AssertionError("it was never refused")
+
+
+def test_refits_are_seen(tmp_path):
+    for given, ledger in roomy(tmp_path):
+        model = moments(ledger=given)
+        count = full_after(ledger, lambda: model.fit(X, Y))
+        assert 2 < count < 6 and model.privacy_.releases == count
+        W = model.W_
+        assert "overspend" in refusal(model.fit, X, Y) and model.W_ is W  # a refused fit leaves all as it was
+        assert all(e.simulated and e.what == "moments" and e.unit == "1 row" for e in ledger.entries)
+
+
+def test_clones_are_seen(tmp_path):
+    for given, ledger in roomy(tmp_path):
+        model = moments(ledger=given, **RELEASED)
+        assert 2 < full_after(ledger, lambda: clone(model).fit(X, Y)) < 6
+        assert not any(entry.simulated for entry in ledger.entries)
+
+
+def test_partial_fits_are_seen(tmp_path):
+    for given, ledger in roomy(tmp_path):
+        model = moments(ledger=given)
+
+        def collect_and_finish():
+            part = clone(model).partial_fit(X[:100], Y[:100]).partial_fit(X[100:], Y[100:])
+            before = len(ledger.entries)
+            part.privacy_
+            assert len(ledger.entries) == before  # collecting enters nothing
+            part.finish().finish().get_support()
+            assert len(ledger.entries) == before + 1
+
+        assert 2 < full_after(ledger, collect_and_finish) < 6
+
+
+def test_cross_validation_is_seen(tmp_path):
+    for given, ledger in roomy(tmp_path):
+        model = make_pipeline(moments(ledger=given), LinearRegression())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            scores = cross_validate(model, X, Y, cv=8, n_jobs=1)["test_score"]
+        done = len(ledger.entries)
+        assert 2 < done < 6 and np.isfinite(scores[:done]).all() and np.isnan(scores[done:]).all()
+        assert any("overspend" in str(w.message) for w in caught)
+        assert "overspend" in refusal(lambda: cross_validate(model, X, Y, cv=3, error_score="raise"))
+        assert len(ledger.entries) == done
+
+
+def test_a_grid_search_is_seen(tmp_path):
+    grid = dict(dpknockoffselector__fdr=[.2, .3, .4])
+    for given, ledger in roomy(tmp_path):
+        search = GridSearchCV(make_pipeline(moments(ledger=given), LinearRegression()), grid, cv=3, n_jobs=1,
+                              error_score="raise")
+        assert "overspend" in refusal(search.fit, X, Y)
+        assert 2 < len(ledger.entries) < 6
+    ledger = Ledger(epsilon=50., delta=1e-5)
+    GridSearchCV(make_pipeline(moments(ledger=ledger), LinearRegression()), grid, cv=3).fit(X, Y)
+    assert len(ledger.entries) == 3 * 3 + 1  # every fold of every choice, and the refit
+
+
+def test_what_overspends_is_refused_before_anything_is_drawn(tmp_path):
+    for given, ledger in ledgers(tmp_path, 1., 1e-5)[:3]:
+        sampler = Recorder()
+        for model in (moments(ledger=given, sampler=sampler), labels(ledger=given, sampler=sampler)):
+            assert "overspend" in refusal(model.fit, X, Y)
+            assert model._releases == 0 and not hasattr(model, "n_features_in_")
+        assert not sampler.log and not ledger.entries
+
+
+def test_a_failure_after_the_draw_is_in_the_ledger():
+    ledger = Ledger(epsilon=5., delta=1e-5)
+    with pytest.raises(ZeroDivisionError): moments(ledger=ledger, statistic=fragile).fit(X, Y)
+    assert len(ledger.entries) == 1
+    assert "NaN" in str(pytest.raises(ValueError, moments(ledger=ledger).fit, X, np.full(3000, np.nan)).value)
+    assert len(ledger.entries) == 1  # refused data costs nothing
+
+
+def test_units_do_not_mix_in_a_ledger():
+    ledger = Ledger(epsilon=50., delta=1e-5)
+    moments(ledger=ledger).fit(X, Y)
+    for other in (labels(ledger=ledger), moments(ledger=ledger, rows_per_person=2)):
+        assert "keep a ledger for each" in refusal(other.fit, X, Y)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("word", ["none", "one", "two"])
+def test_what_is_not_private_for_every_pair_enters_no_ledger(word):
+    ledger = Ledger(epsilon=50., delta=1e-5)
+    model = MAKE[word](ledger=ledger)
+    words = f"method={word!r} is not differentially private for every pair: it cannot enter a ledger"
+    for method in (model.fit, model.fit_transform, model.partial_fit):
+        assert words in refusal(method, Untouchable(), Untouchable())
+    assert not ledger.entries
+
+
+def test_no_ledger_is_not_an_empty_ledger(tmp_path):
+    for given, words in ((tmp_path / "none.jsonl", "does not exist"), (3, "is no ledger")):
+        model = moments(ledger=given)
+        for method in (model.fit, model.partial_fit):
+            assert words in refusal(method, Untouchable(), Untouchable())
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_a_ledger_stays_one_ledger(tmp_path):
+    memory = Ledger(epsilon=5., delta=1e-5)
+    model = moments(ledger=memory).fit(X, Y)
+    assert clone(model).ledger is memory and copy.deepcopy(model).ledger is memory
+    assert "ledger in memory" in refusal(pickle.dumps, model)
+    file = Ledger(tmp_path / "a.jsonl", epsilon=5., delta=1e-5)
+    model = pickle.loads(pickle.dumps(moments(ledger=file).fit(X, Y)))
+    model.fit(X, Y)
+    assert len(file.entries) == 2
+
+
+def test_the_ledger_adds_up_more_exactly_than_the_object():
+    ledger = Ledger(epsilon=5., delta=1e-5)
+    model = moments(ledger=ledger).fit(X, Y).fit(X, Y)
+    assert model.privacy_.spent == Budget(4., 2e-5)
+    assert ledger.spent < 4 and len(ledger.entries) == model.privacy_.releases == 2
 
 
 # chunks
@@ -567,6 +882,7 @@ def test_chunks_give_what_fit_gives(make, change, response):
     for rows in np.split(np.arange(3000), [1, 500, 1700]):
         assert parts.partial_fit(X[rows], response[rows]) is parts
     assert parts.finish() is parts and np.allclose(parts.W_, whole.W_, rtol=1e-6, atol=1e-9)
+    if make is moments: assert (parts.W_ == whole.W_).all()  # sums in bounds are exact
     assert (parts.get_support() == whole.get_support()).all() and parts.privacy_ == whole.privacy_
 
 
@@ -638,7 +954,7 @@ def test_clipping_is_not_forgotten_in_chunks():
 @pytest.mark.parametrize("change, words", [
     (dict(row_bound=3.), "changed"), (dict(response_bound=9.), "changed"),
     (dict(ranges={"x0": (-2, 2)}), "changed"), (dict(fit_intercept=False), "changed"),
-    (dict(response_center=1.), "changed"), (dict(method="none", **UNBOUND), "changed"),
+    (dict(response_center=1.), "changed"), (dict(method="none", simulation=False, **UNBOUND), "changed"),
     (dict(rounds=3), "3 passes"), (dict(row_bound="private"), "row_bound='private'"),
     (dict(response_bound="private"), "response_bound='private'"),
     (dict(row_bound=None), "row_bound is missing"), (dict(epsilon=None), "epsilon is missing"),
@@ -664,13 +980,13 @@ def test_another_question_may_be_asked_until_the_draw():
 # the account
 
 def test_fitting_twice_warns_and_counts():
-    model = moments(random_state=None)
+    model = moments(**RELEASED)
     assert not warned(model.fit, X, Y)
     assert model.privacy_ == Privacy("moments", 2., 1e-5, Budget(2., 1e-5), 1, model.selection_.guarantee)
     assert model.privacy_.unit == "replace one row"
     text, = warned(model.fit, X, Y)
     assert "spends again: together (epsilon=4, delta=2e-05) by composition" in text
-    assert "everyone whose row is in both" in text and "same noise" not in text and "proved" not in text
+    assert "everyone whose row is in both" in text and "ledger=" in text and "proved" not in text
     assert model.privacy_.spent == Budget(4., 2e-5) and model.privacy_.releases == 2
     assert model.privacy_.epsilon == 2.
     text, = warned(model.set_params(epsilon=1.).fit, X, Y)
@@ -684,43 +1000,73 @@ def test_fitting_twice_warns_and_counts():
 
 
 def test_the_warning_points_at_the_caller():
-    model = moments().fit(X, Y)
+    model = moments(**RELEASED).fit(X, Y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, Y)
     assert caught[0].filename == __file__
 
 
-def test_a_seed_repeats_its_noise_and_says_so():
-    text, = warned(moments().fit(X, Y).fit, X, Y)
-    assert "random_state=0 repeats the same noise" in text and "SecureSampler" in text
-    model = moments(sampler=SecureSampler()).fit(X, Y)
-    assert "same noise" not in warned(model.fit, X, Y)[0]
+def test_a_seed_repeats_its_noise():
+    "Which is why a release has none"
     other = X.copy()
     other[0] = -other[0]
     a, b = (moments().fit(data, Y).selection_.release.products for data in (X, other))
     x, z = (moments().partial_fit(data, Y)._moments.Xty for data in (X, other))
-    assert np.allclose(b - a, z - x, atol=1e-8)  # which is why
+    assert np.allclose(b - a, z - x, atol=1e-8)
+    a, b = (moments(**RELEASED).fit(data, Y).selection_.release.products for data in (X, other))
+    assert not np.isclose(b - a, z - x, atol=1e-3).any()
+
+
+def test_simulations_before_a_release_are_named():
+    model = moments().fit(X, Y)
+    assert not warned(model.fit, X, Y) and model.privacy_.spent == Budget(4., 2e-5)
+    text, = warned(model.set_params(**RELEASED).fit, X, Y)
+    assert "2 of the results before were simulations, which protect nobody" in text
+    assert "3 releases (2 simulated: NOT private)" in repr(model.privacy_)
+    assert model.privacy_.guarantee.startswith("Guarantee: ")
+
+
+def test_a_ledger_is_not_recommended_to_those_who_have_one():
+    model = moments(ledger=Ledger(epsilon=9., delta=1e-5), **RELEASED).fit(X, Y)
+    text, = warned(model.fit, X, Y)
+    assert "spends again" in text and "ledger" not in text
+    assert "ledger" not in warned(paper(**RELEASED, delta=1e-5).fit(X, y).fit, X, y)[0]
+
+
+def test_large_budgets_are_warned_of():
+    assert any("epsilon=20" in text for text in warned(moments(epsilon=20., **RELEASED).fit, X, Y))
+    assert any("above 1/n" in text for text in warned(moments(delta=1e-3, **RELEASED).fit, X, Y))
+    assert not warned(moments(epsilon=20., delta=1e-3).fit, X, Y)  # a simulation protects nobody anyway
+
+
+def test_persons_with_several_rows():
+    model = moments(rows_per_person=3, **RELEASED)
+    assert model.partial_fit(X, Y).privacy_.unit == "replace any 3 rows"
+    assert model.finish().privacy_.unit == "replace any 3 rows" and "any 3 rows" in model.privacy_.guarantee
+    one_row = moments().fit(X, Y).selection_.release
+    assert np.isclose(model.selection_.release.product_sd, 3 * one_row.product_sd)
 
 
 def test_composition_of_the_papers_methods_is_not_claimed():
     for method in ("one", "two"):
-        text, = warned(paper(method).fit(X, y).fit, X, y)
+        text = warned(paper(method, **RELEASED).fit(X, y).fit, X, y)[0]
         assert f"not for '{method}'" in text and "(epsilon=1.8, delta=0.02)" in text
 
 
 def test_labels_compose_for_responses():
-    text, = warned(labels().fit(X, Y).fit, X, Y)
+    text, = warned(labels(**RELEASED).fit(X, Y).fit, X, Y)
     assert "everyone whose response is in both" in text and "proved" not in text
 
 
 def test_the_warning_can_forbid():
-    model = moments().fit(X, Y)
+    model = moments(**RELEASED).fit(X, Y)
+    W = model.W_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="spends again"): model.fit(X, Y)
     assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5)
-    assert (model.W_ == moments().fit(X, Y).W_).all()  # what was paid for is still there
+    assert model.W_ is W  # what was paid for is still there
 
 
 def test_deltas_that_protect_nobody():
@@ -736,7 +1082,7 @@ def test_none_spends_nothing():
     assert not warned(model.fit, X, Y)
     assert model.privacy_.spent is None and model.privacy_.releases == 0 and model.privacy_.epsilon is None
     assert "Not private" in repr(model.privacy_) and "nothing" in repr(model.privacy_)
-    was_private = moments().fit(X, Y).set_params(method="none", **UNBOUND)
+    was_private = moments().fit(X, Y).set_params(method="none", simulation=False, **UNBOUND)
     assert not warned(was_private.fit, X, Y)
     assert was_private.privacy_.spent == Budget(2., 1e-5) and was_private.privacy_.epsilon is None
 
@@ -747,7 +1093,7 @@ def test_a_failure_after_the_draw_is_paid_for():
     assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5)
     assert "no result" in repr(model.privacy_)
     with pytest.raises(NotFittedError): model.get_support()
-    assert "spends again" in warned(model.set_params(statistic=None).fit, X, Y)[0]
+    assert "spends again" in warned(model.set_params(statistic=None, **RELEASED).fit, X, Y)[0]
     with pytest.raises(ZeroDivisionError): warned(model.set_params(statistic=fragile).fit, X, Y)
     with pytest.raises(NotFittedError): model.get_support()  # the second result must not pass for the third
     assert model.privacy_.releases == 3
@@ -763,14 +1109,15 @@ def test_a_statistic_that_fails_when_it_is_tried_out_costs_nothing():
     assert not sampler.log and model._releases == 0 and model._spent is None
 
 
-def test_the_meter_sees_both_kinds_of_noise():
-    for draw in ("gaussian", "laplace"):
+def test_the_meter_sees_every_kind_of_noise():
+    for draw in ("gaussian", "laplace", "lattice"):
         meter = Meter(NumpySampler(0))
-        assert not meter.drawn and meter.name == NumpySampler.name
-        assert getattr(meter, draw)(1., 2., "a") == getattr(NumpySampler(0), draw)(1., 2., "a")
+        assert not meter.drawn and meter.name == NumpySampler.name and not meter.private
+        assert getattr(meter, draw)(1, 1e6, "a") == getattr(NumpySampler(0), draw)(1, 1e6, "a")
         assert meter.drawn
         refused = Meter(NumpySampler(0))
-        assert "nothing was drawn" in refusal(getattr(refused, draw), np.nan, 2., "a") and not refused.drawn
+        assert "nothing was drawn" in refusal(getattr(refused, draw), np.nan, 1e6, "a") and not refused.drawn
+    assert Meter(SecureSampler()).private
 
 
 def test_a_refused_fit_leaves_everything_as_it_was():
@@ -808,6 +1155,9 @@ REFUSED = [
     (moments(fit_intercept="yes"), "fit_intercept='yes'"), (moments(fit_intercept=None), "fit_intercept="),
     (moments(statistic="lasso"), "statistic='lasso'"), (moments(sampler=3), "sampler=3"),
     (moments(random_state=-1), "random_state=-1"), (moments(random_state="a"), "random_state='a'"),
+    (moments(simulation="yes"), "simulation='yes'"), (moments(simulation=None), "simulation=None"),
+    (moments(rows_per_person=0), "rows_per_person=0"), (labels(rows_per_person=1.5), "rows_per_person=1.5"),
+    (moments(ledger=3), "ledger=3"), (moments(simulation=False), "random_state belongs to simulations"),
     (labels(epsilon=None), "epsilon is missing"), (labels(sigma=None), "pass the public noise level"),
     (labels(response_bound=None), "response_bound is missing: pass a public number"),
     (labels(row_bound=-1), "row_bound=-1"), (labels(s=np.ones(8)), "only after the release"),
@@ -846,24 +1196,25 @@ def test_bounds_are_asked_for_whatever_the_rows_are_in(tmp_path):
 GIVEN = dict(epsilon=1., delta=1e-3, row_bound=2., response_bound=2., ranges={"x0": (0, 1)},
              response_center=0., beta_norm=1., beta_max=1., bounds="tight", repaired=True, ridge_penalty=0.,
              epsilon_split=(.5, .2, .3), delta_split=(.5, .5), s="sdp", rounds=1, balance=1.4, rule="bh",
-             sampler=NumpySampler(0))
+             rows_per_person=2, simulation=True, sampler=NumpySampler(0))
 UNDERSTOOD = {"none": {"s"},
               "one": {"epsilon", "delta", "row_bound", "beta_norm", "bounds", "repaired", "epsilon_split",
-                      "delta_split", "sampler"},
+                      "delta_split", "simulation", "sampler"},
               "two": {"epsilon", "delta", "row_bound", "beta_norm", "beta_max", "bounds", "ridge_penalty",
-                      "delta_split", "sampler"},
+                      "delta_split", "simulation", "sampler"},
               "moments": {"epsilon", "delta", "row_bound", "response_bound", "ranges", "response_center", "s",
-                          "rounds", "balance", "rule", "sampler"},
+                          "rounds", "balance", "rule", "rows_per_person", "simulation", "sampler"},
               "labels": {"epsilon", "delta", "row_bound", "response_bound", "response_center", "s", "rule",
-                         "sampler"}}
+                         "rows_per_person", "simulation", "sampler"}}
 EVERYBODYS = {"method", "fdr", "offset", "statistic", "sigma", "fit_intercept", "random_state"}
 
 
 def test_every_parameter_is_tried():
-    assert {*GIVEN, *EVERYBODYS} == set(moments().get_params()) and list(UNDERSTOOD) == list(METHODS)
+    assert {*GIVEN, *EVERYBODYS, "ledger"} == set(moments().get_params())
+    assert list(UNDERSTOOD) == list(METHODS)
     for word in METHODS:
         understood = {*takes(word), *chooses(word)} - EVERYBODYS - {"intercept"}
-        assert understood == UNDERSTOOD[word] - {"sampler"}
+        assert understood == UNDERSTOOD[word] - {"simulation", "sampler"}
 
 
 @pytest.mark.parametrize("word, name", [(word, name) for word in METHODS for name in GIVEN
