@@ -11,13 +11,15 @@ _modules = {
     "moments_filter": "method_moments", "labels_filter": "method_labels", "select": "selection",
     "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
     # data and bounds
-    "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments", "Clip": "clip",
+    "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
+    "ExactMoments": "moments", "Clip": "clip",
     # methods, releases, selections
     "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two", "MomentsMethod": "method_moments",
     "LabelsMethod": "method_labels", "METHODS": "methods", "PrivateMoments": "estimate", "Release": "selection",
     "Selection": "selection", "Statistic": "statistics",
     # privacy
-    "Budget": "mechanisms", "NumpySampler": "samplers", "SecureSampler": "samplers", "audit_release": "audit",
+    "Budget": "mechanisms", "Ledger": "ledger", "NumpySampler": "samplers", "SecureSampler": "samplers",
+    "audit_release": "audit",
     # planning and measuring
     "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
     "plot_curves": "plots", "linear_model": "models",

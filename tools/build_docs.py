@@ -18,7 +18,8 @@ import reference
 
 DOCS = nbs.ROOT / "docs"
 SOURCE, BUILD = DOCS / "_source", DOCS / "_build"
-PAGES = [path for path in (nbs.ROOT / "CHANGELOG.md", nbs.ROOT / "CONTRIBUTING.md") if path.exists()]
+PROJECT = [nbs.ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
 LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*["']""")
 

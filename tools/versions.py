@@ -19,7 +19,7 @@ from pathlib import Path
 import notebooks as nbs
 
 ENDS = ("oldest", "newest")
-RUNTIME = ("requirements", "secure_requirements", "files_requirements", "cluster_requirements")
+RUNTIME = ("requirements", "files_requirements", "cluster_requirements")
 
 
 def main():
