@@ -7,15 +7,17 @@ __version__ = "0.2.0"
 
 _modules = {
     # for people with data
-    "private_filter": "methods", "knockoff_filter": "filter", "filter_one": "method_one", "filter_two": "method_two",
+    "private_filter": "methods", "knockoff_filter": "filter",
+    "filter_one": "method_one", "filter_two": "method_two",
     "moments_filter": "method_moments", "labels_filter": "method_labels", "select": "selection",
     "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
     # data and bounds
     "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
     "ExactMoments": "moments", "Clip": "clip",
     # methods, releases, selections
-    "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two", "MomentsMethod": "method_moments",
-    "LabelsMethod": "method_labels", "METHODS": "methods", "PrivateMoments": "estimate", "Release": "selection",
+    "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two",
+    "MomentsMethod": "method_moments", "LabelsMethod": "method_labels", "METHODS": "methods",
+    "PrivateMoments": "estimate", "Release": "selection",
     "Selection": "selection", "Statistic": "statistics",
     # privacy
     "Budget": "mechanisms", "Ledger": "ledger", "NumpySampler": "samplers", "SecureSampler": "samplers",

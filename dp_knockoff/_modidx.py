@@ -328,6 +328,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'dp_knockoff.ledger._unlock': ('ledger.html#_unlock', 'dp_knockoff/ledger.py'),
                                     'dp_knockoff.ledger._unsealed': ('ledger.html#_unsealed', 'dp_knockoff/ledger.py'),
                                     'dp_knockoff.ledger.as_ledger': ('ledger.html#as_ledger', 'dp_knockoff/ledger.py'),
+                                    'dp_knockoff.ledger.charged': ('ledger.html#charged', 'dp_knockoff/ledger.py'),
                                     'dp_knockoff.ledger.epsilon_at': ('ledger.html#epsilon_at', 'dp_knockoff/ledger.py')},
             'dp_knockoff.mechanisms': { 'dp_knockoff.mechanisms.Budget': ('mechanisms.html#budget', 'dp_knockoff/mechanisms.py'),
                                         'dp_knockoff.mechanisms.Budget.__add__': ( 'mechanisms.html#budget.__add__',

@@ -21,7 +21,7 @@ from .errors import InputError, check_option, check_positive, shown
 from .mechanisms import Budget, analytic_ratio, check_budget, gaussian_divergence
 
 # %% auto #0
-__all__ = ['Entry', 'epsilon_at', 'Ledger', 'as_ledger', 'ChargedSampler']
+__all__ = ['Entry', 'epsilon_at', 'Ledger', 'as_ledger', 'ChargedSampler', 'charged']
 
 # %% ../nbs/32_ledger.ipynb #5fdf8665
 @dataclass(frozen=True)
@@ -401,3 +401,13 @@ class ChargedSampler:
     def __reduce__(self):
         raise InputError("a sampler that charges a ledger belongs to one release, "
                          "and is not copied or saved: start a new release")
+
+# %% ../nbs/32_ledger.ipynb #7e3ee9fe
+def charged(
+    sampler, # draws the noise
+    ledger,  # None, a Ledger, or the path of one
+    **entry, # of the release: mu, budget, what, unit, id
+):
+    "The sampler, told to enter a release into the ledger first, if there is one"
+    ledger = as_ledger(ledger)
+    return sampler if ledger is None else ChargedSampler(sampler, ledger, **entry)
