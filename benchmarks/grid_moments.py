@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dp_knockoff.archives import check_place, write_whole
-from dp_knockoff.trials import DESIGNS, SIGNALS, grid_cell
+from dp_knockoff.trials import DESIGNS, SIGNALS, grid_cell, made_with
 
 ROUNDS = (1, 3)
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -26,7 +26,7 @@ def main():
     rates = np.reshape(rates, (len(ROUNDS), len(DESIGNS), len(SIGNALS), 2, args.trials))
 
     def write(part):
-        with open(part, "wb") as file: np.savez_compressed(file, rates=rates)
+        with open(part, "wb") as file: np.savez_compressed(file, rates=rates, made_with=made_with())
 
     write_whole(args.out, write)
     highest = rates[:, :, :, 0].mean(-1).max()

@@ -5,7 +5,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from dp_knockoff.archives import check_place, save_arrays
-from dp_knockoff.trials import STUDIES
+from dp_knockoff.trials import STUDIES, made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -21,7 +21,7 @@ def main() -> None:
     rates = {}
     for name, study in studies.items():
         rates[name] = study.rates(jobs=args.jobs, cells=tqdm(study.cells, desc=name))
-    save_arrays(args.out, "studies", {"labels": labels}, **rates)
+    save_arrays(args.out, "studies", {"labels": labels, "made_with": made_with()}, **rates)
     print(f"{sum(map(len, labels.values()))} settings; written: {args.out.name}")
 
 

@@ -1020,6 +1020,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'dp_knockoff/trials.py'),
                                     'dp_knockoff.trials._rounds_study': ('trials.html#_rounds_study', 'dp_knockoff/trials.py'),
                                     'dp_knockoff.trials.grid_cell': ('trials.html#grid_cell', 'dp_knockoff/trials.py'),
+                                    'dp_knockoff.trials.made_with': ('trials.html#made_with', 'dp_knockoff/trials.py'),
                                     'dp_knockoff.trials.measure': ('trials.html#measure', 'dp_knockoff/trials.py'),
                                     'dp_knockoff.trials.planted': ('trials.html#planted', 'dp_knockoff/trials.py'),
                                     'dp_knockoff.trials.simulated_moments': ('trials.html#simulated_moments', 'dp_knockoff/trials.py')}}}

@@ -146,7 +146,7 @@ def _newton(
     raise InputError(f"the search for s did not settle in {_EVALUATIONS} steps, so Sigma is too close to "
                      "singular: use s='lam_min' or 'equi', or drop nearly collinear columns")
 
-# %% ../nbs/20_knockoffs.ipynb #fc89bea0
+# %% ../nbs/20_knockoffs.ipynb #edd64c73
 _SDP_GAP = 1e-3 # certified relative distance of sum(s) from its optimum
 
 def s_lam_min(
@@ -178,7 +178,7 @@ def s_sdp(
 ) -> np.ndarray:       # (..., p)
     "The s of largest sum with 0 <= s <= 1 and S <= 2 Sigma, to a thousandth"
     if Sigma.ndim > 2: return np.array([s_sdp(one) for one in Sigma])
-    K = half_inverse(Sigma)
+    K = half_inverse(Sigma)[None] # a batch of one: NumPy before 2 takes a matrix beside a batch for vectors
     s = s_lam_min(Sigma) / 2
     mu = 1.0
     def objective(s, which): return sdp_objective(K, s, mu)

@@ -24,7 +24,7 @@ from .threshold import error_rates, knockoff_threshold
 
 # %% auto #0
 __all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'DESIGNS', 'SIGNALS', 'STUDIES', 'simulated_moments', 'planted', 'measure', 'Study',
-           'grid_cell']
+           'made_with', 'grid_cell']
 
 # %% ../nbs/61_trials.ipynb #271927b0
 def simulated_moments(
@@ -130,6 +130,12 @@ class Study:
         "Measure, one setting after the other"
         cells = self.cells if cells is None else cells
         return np.array([_over_trials(self.cells[label], trials or self.trials, jobs) for label in cells])
+
+# %% ../nbs/61_trials.ipynb #1d65efb7
+def made_with() -> str:
+    "The libraries that decide the last bits of a simulation"
+    import scipy
+    return f"numpy {np.__version__}, scipy {scipy.__version__}"
 
 # %% ../nbs/61_trials.ipynb #f56ffcd7
 def _paper_study() -> Study:
