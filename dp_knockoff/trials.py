@@ -131,11 +131,14 @@ class Study:
         cells = self.cells if cells is None else cells
         return np.array([_over_trials(self.cells[label], trials or self.trials, jobs) for label in cells])
 
-# %% ../nbs/61_trials.ipynb #1d65efb7
+# %% ../nbs/61_trials.ipynb #584e5c6f
 def made_with() -> str:
-    "The libraries that decide the last bits of a simulation"
+    "The libraries, and the kind of processor they chose, that decide the last bits of a simulation"
     import scipy
-    return f"numpy {np.__version__}, scipy {scipy.__version__}"
+    from threadpoolctl import threadpool_info
+    blas = {f"{found['internal_api']} {found['version']} {found.get('architecture')}"
+            for found in threadpool_info() if found["user_api"] == "blas" and "numpy" in found["filepath"]}
+    return ", ".join([f"numpy {np.__version__}", f"scipy {scipy.__version__}", *sorted(blas)])
 
 # %% ../nbs/61_trials.ipynb #f56ffcd7
 def _paper_study() -> Study:
