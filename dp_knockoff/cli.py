@@ -459,7 +459,7 @@ def _as_csv(header, rows) -> str:
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue()
 
-# %% ../nbs/73_cli.ipynb #33501aa9
+# %% ../nbs/73_cli.ipynb #8912d612
 def _write_text(path, text: str) -> None:
     "A text file, whole or not at all"
     from dp_knockoff.archives import write_whole
@@ -481,7 +481,11 @@ def _write_selection(selection, path: str) -> None:
     elif path.lower().endswith(".csv"):
         columns = zip(selection.names, selection.W, selection.signs, selection.support)
         rows = [(name, f"{W:.17g}", sign, int(chosen)) for name, W, sign, chosen in columns]
-        _write_text(path, _as_csv(["feature", "W", "sign", "selected"], rows))
+        header = ["feature", "W", "sign", "selected"]
+        if selection.release.simulated: # every line says so: a table is cut and pasted
+            header = [*header, "simulation"]
+            rows = [(*row, "NOT private") for row in rows]
+        _write_text(path, _as_csv(header, rows))
     else: _draw_selection(selection, path)
 
 # %% ../nbs/73_cli.ipynb #3928d553

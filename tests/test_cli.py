@@ -177,7 +177,8 @@ def test_table_report_and_files(capsys):
     assert "Simulation: NOT private" in out and "Guarantee" not in out
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
-    assert table.columns == ["feature", "W", "sign", "selected"]
+    assert table.columns == ["feature", "W", "sign", "selected", "simulation"]
+    assert set(table["simulation"]) == {"NOT private"}
     assert table["feature"].to_list() == found["features"]
     assert table["W"].to_list() == found["W"] and table["sign"].to_list() == found["signs"]
     assert table.filter(pl.col("selected") == 1)["feature"].to_list() == found["selected"]
@@ -798,3 +799,16 @@ def test_demo_tells_the_truth(capsys):
     assert main(["demo", "--n", "300", "--p", "20", "--k", "0", "--out", "a.svg"]) == 0
     out = capsys.readouterr().out
     assert "there are no signals" in out and "Picture: a.svg" in out and Path("a.svg").exists()
+
+
+def test_a_table_of_a_simulation_says_so_in_every_line(tmp_path):
+    from dp_knockoff import knockoff_filter, linear_model, moments_filter
+    from dp_knockoff.cli import _write_selection
+    X, y, _ = linear_model(300, p=6, k=3, random_state=0)
+    public = dict(epsilon=1.0, delta=1e-3, row_bound=2.0, response_bound=9.0)
+    simulated = moments_filter(X, y, **public, simulation=True, random_state=0)
+    for selection, marks in ((simulated, 6), (knockoff_filter(X, y, random_state=0), 0)):
+        _write_selection(selection, str(tmp_path / "table.csv"))
+        head, *lines = (tmp_path / "table.csv").read_text().splitlines()
+        assert head.endswith(",simulation") == bool(marks)
+        assert len(lines) == 6 and sum(line.endswith(",NOT private") for line in lines) == marks
