@@ -5,7 +5,7 @@
 # %% ../nbs/51_estimate.ipynb #50ba1678
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from .moments import joined
 from .randomness import stream
 from .selection import Estimate, Release
 from .statistics import Statistic
+from .variables import Variables
 
 # %% auto #0
 __all__ = ['CANONICAL', 'MomentsEstimate', 'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease',
@@ -131,7 +132,7 @@ class CanonicalRelease(Release):
     def pair(self, s=None, random_state=None, estimate=None) -> tuple:
         "The canonical form of the estimate, with knockoffs"
         e = estimate or self.estimate()
-        p = len(self.names)
+        p = len(self.variables.index)
         if s is None: s = "mvr"
         if random_state is None: random_state = self.seed
         return canonical(e.beta[:p], e.V[:p, :p], s, stream(random_state, "knockoffs"))
@@ -157,11 +158,14 @@ class PrivateMoments(CanonicalRelease):
     simulated: bool       # was it drawn for a simulation?
     rows_per_person: int  # how many rows together are protected
     ids: tuple            # of this release, and of the pass it came from: random
+    groups: dict = field(default_factory=dict) # several columns that are one variable
     method = "moments"
     choices = ("s", "sigma")
 
     @property
-    def names(self) -> tuple: return tuple(name for name in self.columns if name != INTERCEPT)
+    def variables(self) -> Variables:
+        "What is to be tested: not the column of ones"
+        return Variables.of([name for name in self.columns if name != INTERCEPT], self.groups)
     @property
     def start(self) -> np.ndarray: return np.array(self.clip.start or np.zeros(len(self.columns)))
     @property
@@ -227,6 +231,7 @@ class PrivateMoments(CanonicalRelease):
         with written_by_this_version(path):
             header["columns"] = tuple(header["columns"])
             header["ids"] = tuple(header["ids"])
+            header["groups"] = {name: tuple(members) for name, members in header["groups"].items()}
             header["clip"] = Clip(**header["clip"])
             header["budget"] = Budget(**header["budget"])
             return cls(**header, **arrays)
@@ -234,7 +239,7 @@ class PrivateMoments(CanonicalRelease):
     def __add__(self, other: PrivateMoments) -> PrivateMoments:
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
         if not isinstance(other, PrivateMoments): return NotImplemented
-        for name in ("columns", "clip", "rows_per_person"):
+        for name in ("columns", "groups", "clip", "rows_per_person"):
             if getattr(self, name) != getattr(other, name):
                 raise InputError(f"releases with different {name} cannot be added: "
                                  "agree on them before releasing")

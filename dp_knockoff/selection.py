@@ -12,13 +12,16 @@ import numpy as np
 
 from .errors import InputError, check_option, check_positive, shown
 from .knockoffs import S_CHOICES
+from .passes import Source
 from .rows import one_blas_thread
 from .sources import open_source
 from .statistics import Statistic, check_statistic, effect_signs, evaluate
 from .threshold import check_fdr, knockoff_threshold, rate_in_words
+from .variables import Variables
 
 # %% auto #0
-__all__ = ['SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'select', 'Method', 'release_and_select']
+__all__ = ['SIMULATION', 'Estimate', 'in_words', 'Release', 'normal_sizes', 'Question', 'Selection', 'select', 'Method',
+           'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -36,7 +39,8 @@ def in_words(noise: dict) -> str:
 class Release:
     "What a method lets out of the data: all that follows is post-processing"
     method: str             # the method's word
-    names: tuple            # the variables to be tested
+    columns: tuple          # of the design
+    groups: dict            # several columns that are one variable: {variable: columns}; may be missing
     n: int                  # number of rows, which is public
     budget: object          # what was spent; None: nothing is protected
     noise: dict             # scales of the noise, by the name of what it was added to
@@ -46,6 +50,16 @@ class Release:
     statistic = Statistic() # the method's own statistic
     rules = ("knockoffs",)  # how variables can be selected from it
     choices = ()            # what can still be chosen besides rate, rule, statistic and offset: "s", "sigma"
+
+    @property
+    def variables(self) -> Variables:
+        "What is to be tested: columns, or groups of them"
+        return Variables.of(self.columns, getattr(self, "groups", None))
+
+    @property
+    def names(self) -> tuple:
+        "The variables to be tested"
+        return self.variables.names
 
     def promise(self,
         sigma=None, # the public noise level, if it was used
@@ -115,6 +129,9 @@ class Release:
         return f"{type(self).__name__}(n={self.n:,}, p={len(self.names)}, {spent})"
 
 # %% ../nbs/23_selection.ipynb #9d765824
+_LEAST_TAIL = 1e-290 # p-values below it are computed as logarithms
+_TERMS = 30          # of their asymptotic series
+
 def _bh_threshold(
     z: np.ndarray, # p estimates over their standard deviations
     fdr: float,    # q
@@ -128,15 +145,47 @@ def _bh_threshold(
 def _by_knockoffs(release: Release, question, estimate) -> dict:
     "Statistics of (A, b), and threshold (8)"
     A, b = release.pair(question.s, estimate=estimate)
-    W = evaluate(question.statistic or release.statistic, A, b)
+    variables = release.variables
+    W = evaluate(question.statistic or release.statistic, A, b, variables)
     threshold = knockoff_threshold(W, question.fdr, question.offset)
-    return dict(W=W, signs=effect_signs(b), threshold=float(threshold))
+    return dict(W=W, signs=effect_signs(b, variables), threshold=float(threshold))
+
+def _log_chi2_tail(
+    square: float, # value of a chi-square statistic
+    df: int,       # its degrees of freedom
+) -> float:
+    "Logarithm of the p-value, also where the p-value itself underflows"
+    from scipy.special import gammaincc, gammaln
+    a, x = df / 2, square / 2
+    tail = gammaincc(a, x)
+    if tail > _LEAST_TAIL: return float(np.log(tail))
+    series = np.cumprod((a - np.arange(1, _TERMS)) / x).sum() # asymptotic, for x far above a
+    return float((a - 1) * np.log(x) - x - gammaln(a) + np.log1p(series))
+
+def normal_sizes(
+    beta: np.ndarray,     # p estimates
+    V: np.ndarray,        # p x p: their covariance
+    variables: Variables, # which columns belong together
+) -> np.ndarray:          # a number a variable
+    "|z| of each variable; for a group, the |z| whose p-value is that of its chi-square test"
+    from scipy.special import ndtri_exp
+    z = np.abs(beta) / np.sqrt(np.diag(V))
+    if not variables.grouped: return z
+    sizes = np.empty(len(variables))
+    for j, df in enumerate(variables.sizes):
+        own = variables.columns([j])
+        square = beta[own] @ np.linalg.solve(V[np.ix_(own, own)], beta[own])
+        sizes[j] = z[own[0]] if df == 1 else -ndtri_exp(_log_chi2_tail(square, df) - np.log(2))
+    return np.maximum(sizes, 0.0)
 
 def _by_tests(release: Release, question, estimate) -> dict:
     "Estimates over their standard deviations, and the Benjamini-Hochberg rule"
-    p = len(release.names)
-    z = estimate.beta[:p] / np.sqrt(np.diag(estimate.V)[:p])
-    return dict(W=np.abs(z), signs=np.sign(z).astype(int), threshold=_bh_threshold(z, question.fdr))
+    variables = release.variables
+    p = len(variables.index)
+    beta = estimate.beta[:p]
+    z = normal_sizes(beta, estimate.V[:p, :p], variables)
+    signs = effect_signs(np.append(beta, 0 * beta), variables)
+    return dict(W=z, signs=signs, threshold=_bh_threshold(z, question.fdr))
 
 _RULES = {"knockoffs": _by_knockoffs, "bh": _by_tests}
 
@@ -167,8 +216,8 @@ class Question:
                              "which draws no knockoffs: leave it out")
 
     def check(self,
-        release, # a release, or the class of one that is still to be made
-        p: int,  # number of variables
+        release,   # a release, or the class of one that is still to be made
+        variables, # Variables to be tested; or their number
     ) -> None:
         "Refuse what this release cannot answer, before it is made"
         if self.rule not in release.rules:
@@ -183,7 +232,7 @@ class Question:
             words = ", ".join(map(repr, S_CHOICES))
             raise InputError(f"s={shown(self.s)} could turn out not to fit the design, "
                              f"which is known only after the release: choose one of {words}")
-        if self.statistic is not None: check_statistic(self.statistic, p)
+        if self.statistic is not None: check_statistic(self.statistic, variables)
 
 # %% ../nbs/23_selection.ipynb #092dffb5
 @dataclass(frozen=True, eq=False, repr=False)
@@ -299,7 +348,7 @@ def _answer(
     question: Question,
 ) -> Selection:
     "The selection that a question gets from a release"
-    question.check(release, len(release.names))
+    question.check(release, release.variables)
     with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
         estimate = release.estimate(question.sigma)
         found = _RULES[question.rule](release, question, estimate)
@@ -335,6 +384,15 @@ class Method:
         "Replace fields by their checked values: plain numbers, which can be saved"
         for name, value in values.items(): object.__setattr__(self, name, value)
 
+    def open(self,
+        data,            # whatever `open_source` takes
+        y=None,          # the response, or its column's name
+        dictionary=None, # public facts about the columns
+        groups=None,     # several columns that are one variable: {variable: [columns]}
+    ) -> Source:
+        "The rows, as this method reads them"
+        return open_source(data, y, dictionary=dictionary, groups=groups)
+
     def check_question(self, question: Question) -> None:
         "Refuse what makes no sense for this method, before anything is drawn"
 
@@ -347,11 +405,13 @@ def release_and_select(
     question: Question,
     data,              # whatever `open_source` takes
     y=None,            # the response, or its column's name
+    dictionary=None,   # public facts about the columns
+    groups=None,       # several columns that are one variable: {variable: [columns]}
     **draw,            # how the method draws: random_state, simulation, ledger, ...
 ) -> Selection:
     "Check everything, then read the data, release, and select"
-    source = open_source(data, y)
-    question.check(method.releases, len(source.names))
+    source = method.open(data, y, dictionary, groups)
+    question.check(method.releases, Variables.of(source.names, source.groups))
     method.check_question(question)
     with one_blas_thread():
         release = method.release(source, **draw)

@@ -58,7 +58,7 @@ def check_split(name: str, split, parts: int) -> tuple:
 class PaperRelease(Release):
     "What Method I or II of the paper lets out of the data"
     method: str        # "one" or "two"
-    names: tuple       # the variables
+    columns: tuple     # of the design
     n: int             # rows of the data
     budget: Budget     # what was spent, in the sense of `guarantee`
     noise: dict        # noise scales, by what they were added to
@@ -68,6 +68,7 @@ class PaperRelease(Release):
     bounds: str        # which sensitivity bounds scaled the noise
     estimated: tuple   # constants that came from the data without noise
     simulated: bool    # was the noise drawn for a simulation?
+    groups: dict       # several columns that are one variable
 
     def promise(self, sigma=None) -> str:
         "What is protected, and what is not"
@@ -157,7 +158,8 @@ class PaperMethod(Method):
     ) -> PaperRelease:
         "Check, read, draw: knockoffs first, then the noise"
         sampler = as_sampler(sampler, simulation, random_state)
-        moments = open_source(data, y)()
+        source = open_source(data, y)
+        moments = source()
         f = facts(moments, self.row_bound)
         estimated = [name for name in ("sigma", "beta_norm") if self._estimates(name)]
         if estimated and f.n <= 2 * f.p:
@@ -176,4 +178,4 @@ class PaperMethod(Method):
         words = {"sigma": "sigma", "beta_norm": "|beta|"}
         came_from_data = tuple(words[name] for name in estimated)
         return PaperRelease(self.word, k.names, moments.n, self.budget, scales, sampler.name,
-                            A, b, self.bounds, came_from_data, not sampler.private)
+                            A, b, self.bounds, came_from_data, not sampler.private, source.groups)

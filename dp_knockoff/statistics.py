@@ -13,6 +13,7 @@ import numpy as np
 from .errors import InputError, check_option, check_positive, shown
 from .knockoffs import step_bar
 from .randomness import stream
+from .variables import Variables
 
 # %% auto #0
 __all__ = ['ESTIMATES', 'CONTRASTS', 'PENALISED', 'ols', 'ridge', 'lasso', 'entry_points', 'lcd', 'csm', 'effect_signs',
@@ -203,12 +204,23 @@ def _solve_lasso(A: np.ndarray, b: np.ndarray, half: float) -> np.ndarray:
     if not solved.all(): x[~solved] = _walk_to(A[~solved], b[~solved], half)
     return x
 
+def _is_diagonal(A: np.ndarray) -> bool:
+    "Are all matrices diagonal, with a positive diagonal?"
+    diagonal = np.diagonal(A, axis1=-2, axis2=-1)
+    return bool((diagonal > 0).all()) and np.count_nonzero(A) == diagonal.size
+
+def _soft_threshold(A: np.ndarray, b: np.ndarray, half: float) -> np.ndarray:
+    "The Lasso of diagonal Gram matrices, one coordinate at a time"
+    ridged = np.diagonal(A, axis1=-2, axis2=-1) + _TINY_RIDGE * _mean_diagonal(A)[..., None]
+    return np.sign(b) * np.maximum(np.abs(b) - half, 0.0) / ridged
+
 def lasso(
     A: np.ndarray,  # (..., 2p, 2p), positive semidefinite
     b: np.ndarray,  # (..., 2p)
     penalty: float, # lambda of equation (5)
 ) -> np.ndarray:    # (..., 2p)
     "Lasso estimate (5)"
+    if _is_diagonal(A): return _soft_threshold(A, b, penalty / 2)
     _check_convex(A)
     A = _ridged(A, _TINY_RIDGE * _mean_diagonal(A))
     shape = np.broadcast_shapes(A.shape[:-1], b.shape)
@@ -270,11 +282,15 @@ def csm(
 
 # %% ../nbs/21_statistics.ipynb #3e8e0209
 def effect_signs(
-    b: np.ndarray, # (..., 2p): products (or coefficients), originals first
-) -> np.ndarray:   # (..., p) of -1, 0, 1
-    "The direction of each effect: sign of the original's product minus the knockoff's"
+    b: np.ndarray,  # (..., 2p): products (or coefficients), originals first
+    variables=None, # Variables, if some have several columns
+) -> np.ndarray:    # (..., number of variables) of -1, 0, 1
+    "The direction of each effect: sign of the original's product minus the knockoff's; 0 for a group"
     original, knockoff = np.split(np.asarray(b), 2, axis=-1)
-    return np.sign(original - knockoff).astype(int)
+    signs = np.sign(original - knockoff).astype(int)
+    if variables is None or not variables.grouped: return signs
+    first = np.unique(variables.index, return_index=True)[1]
+    return np.where(variables.sizes == 1, signs[..., first], 0)
 
 # %% ../nbs/21_statistics.ipynb #3419b6ae
 ESTIMATES = {"ols": ols, "ridge": ridge, "lasso": lasso, "path": entry_points}
@@ -298,12 +314,16 @@ class Statistic:
                              "leave it out, or use 'ridge' or 'lasso'")
 
     def __call__(self,
-        A: np.ndarray, # (..., 2p, 2p)
-        b: np.ndarray, # (..., 2p)
-    ) -> np.ndarray:   # (..., p)
+        A: np.ndarray,  # (..., 2p, 2p)
+        b: np.ndarray,  # (..., 2p)
+        variables=None, # Variables, if some have several columns
+    ) -> np.ndarray:    # (..., number of variables)
         "The statistics W of a problem, or of a batch"
         more = () if self.penalty is None else (self.penalty,)
-        return CONTRASTS[self.contrast](ESTIMATES[self.estimate](A, b, *more))
+        found = ESTIMATES[self.estimate](A, b, *more)
+        if variables is not None:
+            found = np.concatenate([variables.norms(half) for half in np.split(found, 2, axis=-1)], axis=-1)
+        return CONTRASTS[self.contrast](found)
 
 # %% ../nbs/21_statistics.ipynb #4e15e4c4
 def swap(
@@ -321,14 +341,16 @@ def swap(
 
 # %% ../nbs/21_statistics.ipynb #666b4edd
 def antisymmetry_error(
-    f,             # statistic: f(A, b) -> p numbers
-    A: np.ndarray, # 2p x 2p
-    b: np.ndarray, # 2p
-    F,             # indices of the columns to swap
+    f,              # statistic: f(A, b) -> one number a variable
+    A: np.ndarray,  # 2p x 2p
+    b: np.ndarray,  # 2p
+    F,              # indices of the variables to swap
+    variables=None, # Variables; default: every column is one
 ) -> float:
     "How far f is from flipping exactly the signs in F when F is swapped, relative to the largest |W|"
+    columns = F if variables is None else variables.columns(F)
     W = np.array(f(np.array(A), np.array(b)), dtype=float)
-    flipped = np.array(f(*swap(A, b, F)), dtype=float)
+    flipped = np.array(f(*swap(A, b, columns)), dtype=float)
     flipped[list(F)] *= -1
     return float(np.abs(flipped - W).max() / max(np.abs(W).max(), 1e-300))
 
@@ -336,24 +358,26 @@ def antisymmetry_error(
 _SIZES = (1e-4, 1e-2, 1e2, 1e3, 1e4) # of the products on which a statistic is tried, beside 1
 
 def check_statistic(
-    f,              # statistic: f(A, b) -> p numbers
-    p: int,         # number of variables
+    f,              # statistic: f(A, b) -> one number a variable
+    variables,      # Variables; or their number, if each is one column
     trials: int = 5,
 ):
     "The statistic, after it has shown antisymmetry on random inputs; a sentence if it doesn't"
     if type(f) is Statistic: return f
+    if isinstance(variables, int): variables = Variables.single(variables)
+    p = len(variables.index)
     if not callable(f):
         raise InputError(f"statistic={shown(f)} cannot be called: "
-                         f"pass a Statistic or a function f(A, b) -> {p} numbers")
+                         f"pass a Statistic or a function f(A, b) -> {len(variables)} numbers")
     rng = stream(0, "check_statistic")
     for trial in range(trials):
         Z = rng.standard_normal((4 * p, 2 * p))
         A = Z.T @ Z / (4 * p)
         b = rng.standard_normal(2 * p)
-        F = np.flatnonzero(rng.random(p) < .5)
+        F = np.flatnonzero(rng.random(len(variables)) < .5)
         sizes = (1.0, _SIZES[trial % len(_SIZES)])
-        for size in sizes: evaluate(f, A, size * b)
-        error = max(antisymmetry_error(f, A, size * b, F) for size in sizes)
+        for size in sizes: evaluate(f, A, size * b, variables)
+        error = max(antisymmetry_error(f, A, size * b, F, variables) for size in sizes)
         if not error < 1e-6:
             raise InputError("statistic is not antisymmetric (on a random Gram matrix, swapping columns "
                              f"with their knockoffs changes it by {error:.1g} of its size beyond the signs): "
@@ -361,20 +385,22 @@ def check_statistic(
     return f
 
 def evaluate(
-    f,             # statistic: f(A, b) -> p numbers
-    A: np.ndarray, # 2p x 2p
-    b: np.ndarray, # 2p
-) -> np.ndarray:   # p
-    "The statistic of copies of A and b: p finite numbers, or a sentence"
-    p = len(A) // 2
-    try: W = np.asarray(f(A.copy(), b.copy()))
+    f,              # statistic: f(A, b) -> one number a variable
+    A: np.ndarray,  # 2p x 2p
+    b: np.ndarray,  # 2p
+    variables=None, # Variables; default: every column is one
+) -> np.ndarray:    # a number a variable
+    "The statistic of copies of A and b: finite numbers, one a variable, or a sentence"
+    if variables is None: variables = Variables.single(len(A) // 2)
+    more = (variables,) if type(f) is Statistic else ()
+    try: W = np.asarray(f(A.copy(), b.copy(), *more))
     except TypeError as error:
         raise InputError(f"statistic could not be called as f(A, b) ({' '.join(str(error).split())}): "
                          "it gets the Gram matrix and the products of originals and knockoffs, "
                          "and nothing else") from None
-    if W.shape != (p,) or W.dtype.kind not in "fiub":
+    if W.shape != (len(variables),) or W.dtype.kind not in "fiub":
         raise InputError(f"statistic returned shape {W.shape} of {W.dtype}: "
-                         f"it must return one real number a variable, {p} in all")
+                         f"it must return one real number a variable, {len(variables)} in all")
     if not np.isfinite(W).all():
         raise InputError("statistic returned values that are not finite: no selection can be made from them")
     return W.astype(float)

@@ -10,7 +10,7 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'assert_rate_at_most', 'assert_same_law', 'refusal']
+__all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'assert_same_law', 'refusal']
 
 # %% ../nbs/02_testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million
@@ -41,6 +41,16 @@ def assert_fair_coin(
     assert pvalue > alpha, (f"{share:.4f} heads in {heads.size} tosses "
                             f"is not a fair coin (p-value {pvalue:.1e})")
     return share
+
+# %% ../nbs/02_testing.ipynb #db007525
+def smallest_bias(
+    tosses: int,          # how many
+    alpha: float = ALPHA, # false-alarm rate
+    power: float = .99,   # probability of being caught
+) -> float:               # distance of the coin's share from one half
+    "The smallest bias of a coin that `assert_fair_coin` catches"
+    from scipy.special import ndtri
+    return float((-ndtri(alpha / 2) + ndtri(power)) / 2 / np.sqrt(tosses))
 
 # %% ../nbs/02_testing.ipynb #a441c91e
 def assert_rate_at_most(

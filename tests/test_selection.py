@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from dp_knockoff.errors import InputError
 from dp_knockoff.mechanisms import Budget
@@ -16,13 +16,16 @@ from dp_knockoff.selection import (
     Question,
     Release,
     Selection,
+    _log_chi2_tail,
     in_words,
+    normal_sizes,
     release_and_select,
     select,
 )
 from dp_knockoff.statistics import Statistic
 from dp_knockoff.testing import assert_rate_at_most, refusal
 from dp_knockoff.threshold import error_rates, knockoff_threshold
+from dp_knockoff.variables import Variables
 from watched import unread
 
 
@@ -31,7 +34,7 @@ class Plain(Release):
     method, n, budget, noise, sampler, simulated = "plain", 100, None, {}, None, False
 
     def __init__(self, W):
-        self.names = tuple(f"v{j}" for j in range(len(W)))
+        self.columns = tuple(f"v{j}" for j in range(len(W)))
         self.A, self.b = np.eye(2 * len(W)), np.append(W, np.zeros(len(W)))
 
 
@@ -81,6 +84,21 @@ def test_bh_keeps_the_rate_of_independent_nulls():
     z = rng.standard_normal((3000, 10)) + signals
     supports = np.array([select(Estimated(row), rule="bh", fdr=.25).support for row in z])
     assert assert_rate_at_most(error_rates(supports, signals)[0], .15) > .135
+
+
+def test_the_size_of_a_group_has_the_p_value_of_its_chi_square_test():
+    rng = np.random.default_rng(2)
+    variables = Variables.of("abcdef", {"g": "ab", "h": "cef"})
+    for scale in (1.0, 3.0, 30.0):
+        root = rng.standard_normal((6, 6))
+        V, beta = root @ root.T + np.eye(6), scale * rng.standard_normal(6)
+        sizes = normal_sizes(beta, V, variables)
+        for j, columns in enumerate(([0, 1], [2, 4, 5], [3])):
+            square = beta[columns] @ np.linalg.solve(V[np.ix_(columns, columns)], beta[columns])
+            logs = np.log(2) + norm.logsf(sizes[j]), chi2.logsf(square, len(columns))
+            assert variables.names[j] == "ghd"[j] and np.isclose(*logs, rtol=1e-6, atol=1e-9)
+    alone = Variables.of("abcdef")
+    assert np.allclose(normal_sizes(beta, V, alone), np.abs(beta) / np.sqrt(np.diag(V)))
 
 
 def test_bh_takes_zeros_and_single_variables():
@@ -252,7 +270,7 @@ def test_the_seed_is_a_function_of_the_released_numbers():
     assert one.seed == two.seed and 0 <= one.seed < 2**128
     two.b = np.nextafter(two.b, 9)
     assert one.seed != two.seed
-    two.b, two.names = one.b, ("other", "names")
+    two.b, two.columns = one.b, ("other", "names")
     assert one.seed == two.seed
 
 
@@ -333,3 +351,82 @@ def test_the_table_is_sorted_and_says_up_or_down():
     assert [line.split() for line in lines[1:-1]] == [
         ["v1", "W", "=", "9", "up"], ["v5", "W", "=", "8", "up"], ["v2", "W", "=", "7", "down"],
         ["v4", "W", "=", "6", "-"], ["v0", "W", "=", "5", "down"]]
+
+
+# ---------------------------------------------------------------- tests of groups
+
+GROUPED = Variables.of("abcd", {"g": "bd"})
+
+
+def covariance(seed, p=4):
+    A = np.random.default_rng(seed).standard_normal((2 * p, p))
+    return A.T @ A / 5
+
+
+@pytest.mark.parametrize("size", [0.0, .1, 1.0, 3.0, 30.0])
+def test_a_group_has_the_size_of_its_chi_square_test(size):
+    V, beta = covariance(0), size * np.array([1.0, -2, .5, 1])
+    found = normal_sizes(beta, V, GROUPED)
+    own = np.ix_([1, 3], [1, 3])
+    p = chi2.sf(beta[[1, 3]] @ np.linalg.inv(V[own]) @ beta[[1, 3]], 2)
+    assert np.allclose(found[[0, 2]], np.abs(beta[[0, 2]]) / np.sqrt(np.diag(V)[[0, 2]]))
+    assert found.shape == (3,) and found[1] >= 0
+    if p > 0: assert np.isclose(2 * norm.sf(found[1]), p, rtol=1e-9)
+
+
+def test_sizes_of_huge_effects_are_finite_and_grow():
+    "Far beyond where p-values underflow, one column and two agree to first order"
+    V = np.eye(4)
+    effects = np.array([[0, t, 0, 0] for t in (10, 30, 37, 38, 39, 100, 1e4, 1e6)])
+    sizes = [normal_sizes(effect, V, GROUPED)[1] for effect in effects]
+    assert np.isfinite(sizes).all() and (np.diff(sizes) > 0).all() and np.isclose(sizes[-1], 1e6, rtol=1e-4)
+    for df in (2, 3, 5, 40):  # just before and after the asymptotic series takes over
+        many = Variables.of(range(df), {"g": range(df)})
+        def at(t, df=df, many=many): return normal_sizes(np.eye(df)[0] * t, np.eye(df), many)[0]
+        steps = np.diff([at(t) for t in np.arange(30, 45, .25)])
+        assert np.abs(np.diff(steps)).max() < 2e-3 and np.isclose(steps[-1], .25, rtol=.05)
+
+
+def test_null_groups_have_uniform_p_values():
+    rng = np.random.default_rng(0)
+    V = covariance(1)
+    z = np.array([normal_sizes(beta, V, GROUPED) for beta in rng.multivariate_normal(np.zeros(4), V, 3000)])
+    for alpha in (.5, .1, .01):
+        share = (2 * norm.sf(z) < alpha).mean(0)
+        assert np.abs(share - alpha).max() < 6 * np.sqrt(alpha * (1 - alpha) / 3000)
+
+
+def test_without_groups_sizes_are_ratios():
+    V, beta = covariance(2), np.array([1.0, -2, .5, 1e9])
+    assert np.allclose(normal_sizes(beta, V, Variables.single(4)), np.abs(beta) / np.sqrt(np.diag(V)))
+
+
+class InGroups(Release):
+    "Estimates of four columns, two of them one variable, and of an intercept"
+    method, n, budget, noise, sampler, simulated = "grouped", 100, None, {}, None, False
+    rules, columns, groups = ("knockoffs", "bh"), ("a", "b", "c", "d"), {"g": ("b", "d")}
+    A, b = np.eye(8), np.array([5.0, 3, -4, 4, 0, 0, 0, 0])
+
+    def estimate(self, sigma=None): return Estimate(np.array([5.0, 3, -4, 4, 99]), np.eye(5))
+
+
+def test_groups_are_selected_as_one_variable():
+    release = InGroups()
+    assert release.names == ("a", "g", "c") and release.variables == GROUPED
+    tests = select(release, rule="bh", fdr=.1)
+    assert tests.selected == ("a", "g", "c") and tests.signs.tolist() == [1, 0, -1] and len(tests.W) == 3
+    assert np.isclose(tests.W[1], norm.isf(chi2.sf(25, 2) / 2))
+    knockoffs = select(release, fdr=.5)
+    assert knockoffs.W.tolist() == [5, 5, 4] and knockoffs.signs.tolist() == [1, 0, -1] and "g" in knockoffs
+    assert " -" in repr(knockoffs)
+    def short(A, b): return np.abs(b[:4]) - np.abs(b[4:])
+    assert "3 in all" in refusal(select, release, statistic=short)
+
+
+@pytest.mark.parametrize("x", [1.0, 30.0, 660.0, 680.0, 2e3, 1e6])
+def test_logarithms_of_tails_are_those_of_closed_forms(x):
+    "Degrees of freedom 2, 4 and 6 have finite sums, 3 an error function; the series takes over above 660"
+    sums = {2: 1.0, 4: 1 + x, 6: 1 + x + x**2 / 2}
+    for df, value in sums.items(): assert np.isclose(_log_chi2_tail(2 * x, df), np.log(value) - x, rtol=1e-13)
+    three = np.logaddexp(np.log(2) + norm.logsf(np.sqrt(2 * x)), np.log(2) + np.log(x / np.pi) / 2 - x)
+    assert np.isclose(_log_chi2_tail(2 * x, 3), three, rtol=1e-13)

@@ -26,6 +26,7 @@ from dp_knockoff.statistics import (
     swap,
 )
 from dp_knockoff.testing import refusal
+from dp_knockoff.variables import Variables
 
 STATISTICS = [Statistic(e, c, .4 if e in PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
 
@@ -266,3 +267,60 @@ def test_an_answer_that_cannot_be_used_is_refused(answer, words):
     A, b = gram_and_products(0)
     def f(A, b): return answer
     assert words in refusal(evaluate, f, A, b)
+
+
+# ---------------------------------------------------------------- variables of several columns
+
+GROUPED = Variables.of("abcde", {"g": "bd", "h": ["c"]})
+
+
+@pytest.mark.parametrize("f", STATISTICS, ids=str)
+@given(seed=st.integers(0, 10**6), chosen=st.sets(st.integers(0, 3)))
+def test_groups_are_swapped_as_a_whole(f, seed, chosen):
+    "A Gram matrix of anything: whole variables flip, and nothing else changes"
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((40, 10))
+    A, b = Z.T @ Z, rng.standard_normal(10) * 5
+    def W(A, b): return f(A, b, GROUPED)
+    assert antisymmetry_error(W, A, b, sorted(chosen), GROUPED) < 1e-6
+    assert W(A, b).shape == (4,)
+
+
+def test_a_group_swapped_in_part_is_noticed():
+    G, c = gram_and_products(0)
+    def W(A, b): return Statistic("ols", "lcd")(A, b, GROUPED)
+    flipped = W(*swap(G, c, [1]))
+    assert abs(flipped[1] + W(G, c)[1]) > 1e-3 and antisymmetry_error(W, G, c, [1], GROUPED) < 1e-9
+
+
+def test_a_groups_statistic_compares_norms():
+    b = np.array([3.0, 4, 0, 0, 0, 0, 6, 0, 8, -2])
+    pairs = Variables.of("abcde", {"g": "ab", "h": "cd"})
+    assert np.allclose(Statistic("ols", "lcd")(np.eye(10), b, pairs), [5 - 6, 0 - 8, -2])
+    assert np.allclose(Statistic()(np.eye(10), b, pairs), [-6, -8, -2])
+    batch = Statistic("ols", "lcd")(np.eye(10), np.stack([b, -2 * b]), GROUPED)
+    assert batch.shape == (2, 4) and np.allclose(batch[1], 2 * batch[0])
+    alone = Statistic("ols", "lcd")(np.eye(10), b)
+    assert np.allclose(alone, Statistic("ols", "lcd")(np.eye(10), b, Variables.single(5)))
+
+
+def test_directions_are_those_of_single_columns():
+    b = np.array([1.0, 2, -3, 4, -5, 2, 0, 0, 9, 0])
+    assert effect_signs(b, GROUPED).tolist() == [-1, 0, -1, -1]
+    assert effect_signs(np.stack([b, -b]), GROUPED).tolist() == [[-1, 0, -1, -1], [1, 0, 1, 1]]
+    assert effect_signs(b, Variables.single(5)).tolist() == effect_signs(b).tolist() == [-1, 1, -1, -1, -1]
+
+
+def test_statistics_of_ones_own_are_tried_on_whole_groups():
+    def norms(A, b): return lcd(np.concatenate([GROUPED.norms(half) for half in np.split(b, 2)]))
+    assert check_statistic(norms, GROUPED) is norms
+    def columns(A, b): return lcd(b)
+    assert "it must return one real number a variable, 4 in all" in refusal(check_statistic, columns, GROUPED)
+    def mixes(A, b): return lcd(b)[[0, 1, 2, 4]] + np.abs(b[8])
+    assert "antisymmetric" in refusal(check_statistic, mixes, GROUPED)
+    def largest(A, b):
+        one, two = np.abs(b[:5]), np.abs(b[5:])
+        group = max(one[1], one[3]) - max(two[1], two[3])
+        return np.array([one[0] - two[0], group, one[2] - two[2], one[4] - two[4]])
+    assert check_statistic(largest, GROUPED) is largest
+    assert "antisymmetric" in refusal(check_statistic, largest, Variables.of("abcde", {"g": "bc"}))
