@@ -10,7 +10,7 @@ import numpy as np
 from .errors import InputError
 from .files import need, reason
 from .passes import Header, Piece, Source, open_table, sum_pieces
-from .rows import Rows, column_names, one_blas_thread
+from .rows import Rows, column_names, no_names, one_blas_thread
 
 # %% auto #0
 __all__ = ['partition_sum', 'tree_sum', 'is_dask', 'open_dask']
@@ -22,11 +22,14 @@ def partition_sum(
     names,     # the features
     i: int,    # number of the partition, for messages
     summarise, # f(X, y) of a block
+    encoding=None, # turns columns into numbers by public rules
 ) -> tuple:    # number of rows, and the sum of what is said of them: None if there are none
     "What is said of the rows of one partition, added up: runs on a worker"
     where = f"partition {i}"
-    rows = open_table(where, X, y, list(names)) if isinstance(y, str) else Rows(X, y, names)
-    return len(rows), sum_pieces([Piece(rows, 0, len(rows), where)], len(names), summarise)
+    if isinstance(y, str): rows = open_table(where, X, y, list(names), encoding)
+    else: rows = Rows(X, y, names, encoding)
+    pieces = [Piece(rows, 0, len(rows), where)]
+    return len(rows), sum_pieces(pieces, len(rows.names), summarise, part=i)
 
 def _added(a: tuple, b: tuple) -> tuple:
     "The sum of the results of two partitions, either of which may be empty"
@@ -47,11 +50,12 @@ def tree_sum(
     return parts[0]
 
 # %% ../nbs/15_cluster.ipynb #07b0b6df
-def _dask_source(label: str, names: tuple, partitions, rows, progress) -> Source:
+def _dask_source(label: str, names: tuple, partitions, rows, progress, encoding=None) -> Source:
     "A source of Dask partitions: `partitions()` returns pairs of delayed rows and their responses"
     from dask import delayed
     def read(summarise, progress):
-        parts = [delayed(partition_sum)(X, y, names, i, summarise) for i, (X, y) in enumerate(partitions())]
+        parts = [delayed(partition_sum)(X, y, names, i, summarise, encoding)
+                 for i, (X, y) in enumerate(partitions())]
         try:
             with one_blas_thread(): count, total = tree_sum(parts, delayed(_added)).compute()
         except InputError: raise
@@ -60,18 +64,18 @@ def _dask_source(label: str, names: tuple, partitions, rows, progress) -> Source
                              "see the workers' logs, then try again", reason(error)) from error
         if progress and count: progress(count)
         return total
-    return Source(label, names, read, rows, progress)
+    return Source(label, encoding.encoded(names) if encoding else names, read, rows, progress)
 
 # %% ../nbs/15_cluster.ipynb #7e135d67
-def _open_frame(frame, target, columns, progress) -> Source:
+def _open_frame(frame, target, columns, progress, encoding=None) -> Source:
     "A source of a Dask data frame"
     label = "the Dask data frame"
-    names = Header.of(label, frame._meta).features(target, columns)
+    names = Header.of(label, frame._meta).features(target, columns, encoding)
     def partitions(): return [(part, target) for part in frame[[*names, target]].to_delayed()]
-    return _dask_source(label, tuple(names), partitions, None, progress)
+    return _dask_source(label, tuple(names), partitions, None, progress, encoding)
 
 # %% ../nbs/15_cluster.ipynb #035fd7b6
-def _open_array(X, y, columns, progress) -> Source:
+def _open_array(X, y, columns, progress, encoding=None) -> Source:
     "A source of a Dask array of rows and one of responses"
     if X.ndim != 2:
         raise InputError(f"data is a Dask array of {X.ndim} dimensions: "
@@ -80,13 +84,16 @@ def _open_array(X, y, columns, progress) -> Source:
         raise InputError("y is not a Dask array, but data is: "
                          "pass dask.array.from_array(y, chunks=data.chunks[0])")
     for name, array in (("data", X), ("y", y)):
-        if array.dtype.kind not in "fiub":
+        if array.dtype.kind not in ("fiub" if encoding is None else "fiubOUS"):
             raise InputError(f"{name} is a Dask array of type {array.dtype}: convert it to numbers first")
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
     X, y = _aligned(X, y)
     def partitions(): return zip(X.to_delayed().ravel(), y.to_delayed().ravel())
     rows = None if np.isnan(X.shape[0]) else X.shape[0]
-    return _dask_source("the Dask array", column_names(X.shape[1], columns), partitions, rows, progress)
+    names = column_names(X.shape[1], columns)
+    if encoding is not None and columns is None: raise no_names("data")
+    if encoding is not None: encoding.check_columns("the Dask array", names)
+    return _dask_source("the Dask array", names, partitions, rows, progress, encoding)
 
 def _aligned(X, y) -> tuple:
     "Whole rows in every chunk of X, and y in the same row chunks"
@@ -112,10 +119,11 @@ def open_dask(
     target,        # the response: a Dask array; for a data frame, the name of a column
     columns=None,  # the features wanted; for arrays, one name a column
     progress=None, # called once, at the end, with the number of rows
+    encoding=None, # turns columns into numbers by public rules
 ) -> Source:
     "A source of a Dask collection"
     need("dask")
-    if hasattr(data, "rechunk"): return _open_array(data, target, columns, progress)
+    if hasattr(data, "rechunk"): return _open_array(data, target, columns, progress, encoding)
     is_frame = hasattr(data, "columns") and getattr(data, "ndim", 0) == 2
-    if is_frame: return _open_frame(data, target, columns, progress)
+    if is_frame: return _open_frame(data, target, columns, progress, encoding)
     raise InputError(f"data is a Dask {type(data).__name__}: pass a Dask array or data frame")

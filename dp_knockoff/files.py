@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import os
 import zlib
 from collections import Counter
@@ -19,9 +20,10 @@ import numpy as np
 
 from .errors import InputError, shown
 from .passes import Header, Piece, Source, batch_rows, missing_values, open_rows, same_columns
+from .rows import Rows
 
 # %% auto #0
-__all__ = ['find_files', 'need', 'reason', 'parquet_batches', 'open_tables', 'open_query', 'open_npy']
+__all__ = ['find_files', 'need', 'reason', 'parquet_batches', 'file_header', 'open_tables', 'open_query', 'open_npy']
 
 # %% ../nbs/14_files.ipynb #6e8ceaa8
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".npz")  # what a file's name tells about its kind
@@ -113,6 +115,13 @@ class _Columns:
         Z = values.reshape(len(parts), -1)
         return Z[:-1].T, Z[-1]
 
+def _encoded(batch, target: str, encoding) -> Rows:
+    "A batch of Arrow or polars whose columns become numbers by public rules, a block at a time"
+    if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
+        import pyarrow
+        batch = pyarrow.Table.from_batches([batch])
+    return Rows(batch, target, encoding=encoding)
+
 # %% ../nbs/14_files.ipynb #70e88566
 _BUFFERS = 2**26  # bytes for all columns of an open Parquet file together
 _BUFFER = 2**20   # bytes for one column, at most
@@ -165,14 +174,15 @@ def parquet_batches(
             yield from file.iter_batches(size, row_groups=now, columns=names)
 
 # %% ../nbs/14_files.ipynb #07dd9018
-def _parquet_pieces(path: str, names: list, target: str):
+def _parquet_pieces(path: str, names: list, target: str, encoding=None):
     "The rows of a Parquet file, page by page"
     first, wanted = 0, [*names, target]
     for batch in _guarded(parquet_batches(path, wanted), partial(_broken, repr(path))):
         columns = [batch.column(name) for name in wanted]
-        empty = {name: c.null_count for name, c in zip(wanted, columns) if c.null_count}
+        empty = {name: c.null_count for name, c in zip(wanted, columns) if c.null_count and not encoding}
         if empty: raise missing_values(repr(path), empty, first, first + batch.num_rows)
-        rows = _Columns(names, target, [c.to_numpy(zero_copy_only=False) for c in columns])
+        if encoding: rows = _encoded(batch.select(wanted), target, encoding)
+        else: rows = _Columns(names, target, [c.to_numpy(zero_copy_only=False) for c in columns])
         yield Piece(rows, 0, len(rows), repr(path), first)
         first += len(rows)
 
@@ -187,8 +197,8 @@ def _csv_head(path: str) -> bytes:
         with opened(path, "rb") as file: return file.read(_HEAD) + file.readline()
     except (OSError, EOFError, zlib.error) as error: raise _broken(repr(path), error) from None
 
-def _csv_header(path: str) -> Header:
-    "Labels, and types guessed from the first lines"
+def _csv_header(path: str, encoding=None) -> Header:
+    "Labels, and types: public where there is an encoding, else guessed from the first lines"
     import narwhals.stable.v1 as nw
     import polars as pl
     head = _csv_head(path)
@@ -201,6 +211,7 @@ def _csv_header(path: str) -> Header:
         raise _csv_broken(path, error) from None
     kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64()}
     types = {label: kinds[_kind_of_text(column)] for label, column in zip(labels, columns)}
+    if encoding: types |= {name: kinds[encoding.kind(name)] for name in labels if encoding.knows(name)}
     return Header(repr(path), labels, types)
 
 def _kind_of_text(column) -> str:
@@ -219,31 +230,44 @@ def _csv_broken(path: str, error) -> InputError:
     return _broken(repr(path), error)
 
 # %% ../nbs/14_files.ipynb #b7f2b289
-def _csv_pieces(path: str, names: list, target: str, types: dict):
+def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None):
     "The rows of a CSV file, in batches"
     import narwhals.stable.v1 as nw
     import polars as pl
     wanted = [name for name in types if name in (*names, target)]  # in the order of the file
-    numbers = {name: pl.Float64 for name in wanted if types[name] == nw.Float64}
-    chosen = [name if name in numbers else _truth_or_number(name) for name in wanted]
+    lenient = {name for name in wanted if encoding and encoding.may_miss(name)}
+    numbers = {name: pl.Float64 for name in wanted if types[name] == nw.Float64 and name not in lenient}
+    as_they_are = {*numbers, *(name for name in lenient if types[name] == nw.String)}
+    chosen = [name if name in as_they_are else _number_or_infinity(name) if name in lenient
+              else _truth_or_number(name) for name in wanted]
     read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False)
-    explain = partial(_csv_fault, path, list(types), wanted, numbers)
-    return _query_pieces(pl.scan_csv(path, **read).select(chosen), names, target, repr(path), explain)
+    explain = partial(_csv_fault, path, list(types), [n for n in wanted if n not in lenient], numbers)
+    query = pl.scan_csv(path, **read).select(chosen)
+    return _query_pieces(query, names, target, repr(path), explain, encoding)
 
-def _truth_or_number(name: str):
+def _number_or_infinity(name: str):
+    "The same where no cell may be refused: what is no number is infinite, what is not there is missing"
+    import polars as pl
+    number = _truth_or_number(name, strict=False)
+    stray = (pl.col(name) != "") & ~number.is_finite().fill_null(False)  # of a hole: null, which is not true
+    return pl.when(stray).then(math.inf).otherwise(number).alias(name)
+
+def _truth_or_number(name: str, strict: bool = True):
     "A column of a CSV file that was read as text, as numbers: true is 1, false is 0"
     import polars as pl
     word = pl.col(name).str.strip_chars().str.to_lowercase()
     number = word.replace({key: str(value) for key, value in _TRUTH.items()})
-    return number.cast(pl.Float64).alias(name)
+    return number.cast(pl.Float64, strict=strict).alias(name)
 
-def _query_pieces(query, names: list, target: str, where: str, explain):
+def _query_pieces(query, names: list, target: str, where: str, explain, encoding=None):
     "The rows of a polars query, in batches, while polars reads on"
     first, size = 0, batch_rows(len(names))
     batches = query.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     for batch in _guarded(batches, explain):
-        _check_nulls(batch, where, first)
-        rows = _Columns(names, target, [batch[name].to_numpy() for name in (*names, target)])
+        full = [name for name in (*names, target) if not (encoding and encoding.may_miss(name))]
+        _check_nulls(batch.select(full), where, first)
+        if encoding: rows = _encoded(batch.select(*names, target), target, encoding)
+        else: rows = _Columns(names, target, [batch[name].to_numpy() for name in (*names, target)])
         yield Piece(rows, 0, len(rows), where, first)
         first += len(rows)
 
@@ -288,27 +312,36 @@ def _not_numbers(column, truth: bool):
     return (column.is_not_null() & ~number).arg_true()
 
 # %% ../nbs/14_files.ipynb #ae114769
+def _is_parquet(path: str) -> bool: return path.lower().endswith(".parquet")
+
+def file_header(
+    path: str,     # a CSV or Parquet file
+    encoding=None, # knows the types of a CSV file's columns
+) -> Header:
+    "What a file tells before its rows are read"
+    need("pyarrow" if _is_parquet(path) else "polars")
+    return _parquet_header(path) if _is_parquet(path) else _csv_header(path, encoding)
+
 def open_tables(
     paths: list,   # of CSV and Parquet files
     target,        # the response's column
     columns=None,  # the features wanted; all others if None
     progress=None, # called with the number of rows of every finished block
+    encoding=None, # turns columns into numbers by public rules
 ) -> Source:
     "A source of CSV and Parquet files"
-    is_parquet = {path: path.lower().endswith(".parquet") for path in paths}
-    for path in paths: need("pyarrow" if is_parquet[path] else "polars")
-    headers = {path: _parquet_header(path) if is_parquet[path] else _csv_header(path) for path in paths}
-    features = {path: header.features(target, columns) for path, header in headers.items()}
+    headers = {path: file_header(path, encoding) for path in paths}
+    features = {path: header.features(target, columns, encoding) for path, header in headers.items()}
     names = features[paths[0]]
     for path in paths: same_columns(repr(path), features[path], names, repr(paths[0]))
     def pieces():
         for path in paths:
-            if is_parquet[path]: yield from _parquet_pieces(path, names, target)
-            else: yield from _csv_pieces(path, names, target, headers[path].types)
+            if _is_parquet(path): yield from _parquet_pieces(path, names, target, encoding)
+            else: yield from _csv_pieces(path, names, target, headers[path].types, encoding)
     counts = [header.rows for header in headers.values()]
     rows = None if None in counts else sum(counts)
     label = repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-    return Source.from_pieces(label, names, pieces, rows, progress)
+    return Source.from_pieces(label, encoding.encoded(names) if encoding else names, pieces, rows, progress)
 
 # %% ../nbs/14_files.ipynb #86878e04
 def open_query(
@@ -316,6 +349,7 @@ def open_query(
     target,        # the response's column
     columns=None,  # the features wanted; all others if None
     progress=None, # called with the number of rows of every finished block
+    encoding=None, # turns columns into numbers by public rules
 ) -> Source:
     "A source of the rows of a polars query"
     import narwhals.stable.v1 as nw
@@ -325,10 +359,11 @@ def open_query(
         return InputError(f"{label} fails: collect it on its own to see why", reason(error))
     def schemas(): yield dict(nw.from_native(query).collect_schema())
     types = next(_guarded(schemas(), explain))
-    names = Header(label, list(types), types).features(target, columns)
+    names = Header(label, list(types), types).features(target, columns, encoding)
     chosen = query.select([*names, target])
-    def pieces(): return _query_pieces(chosen, names, target, label, explain)
-    return Source.from_pieces(label, names, pieces, progress=progress)
+    def pieces(): return _query_pieces(chosen, names, target, label, explain, encoding)
+    encoded = encoding.encoded(names) if encoding else names
+    return Source.from_pieces(label, encoded, pieces, progress=progress)
 
 # %% ../nbs/14_files.ipynb #e25cc856
 def _load_npy(path: str) -> np.ndarray:
@@ -342,6 +377,7 @@ def open_npy(
     target,        # a .npy file of responses, or an array
     columns=None,  # names of the columns
     progress=None, # called with the number of rows of every finished block
+    encoding=None, # turns columns into numbers by public rules
 ) -> Source:
     "A source of a NumPy file of rows and one (or an array) of responses"
     if len(paths) > 1:
@@ -351,4 +387,4 @@ def open_npy(
         raise InputError(f"y is missing: {paths[0]!r} has no column names, "
                          "pass 'y.npy' or an array (target=... for open_source)")
     if isinstance(target, (str, os.PathLike)): target = _load_npy(os.fspath(target))
-    return open_rows(_load_npy(paths[0]), target, columns, progress, repr(paths[0]))
+    return open_rows(_load_npy(paths[0]), target, columns, progress, repr(paths[0]), encoding)

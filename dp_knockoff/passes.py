@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import mmap
+from collections import Counter
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -52,7 +53,9 @@ class Piece:
 # %% ../nbs/13_passes.ipynb #7d7aad30
 class _Block:
     "Pieces that together are one block of rows: what `sum_blocks` takes"
-    def __init__(self, pieces: list): self.pieces = pieces
+    def __init__(self, pieces: list, place: tuple):
+        self.pieces = pieces
+        self.place = place # part, and number of the first row in it
 
     def __len__(self): return sum(len(piece) for piece in self.pieces)
 
@@ -71,11 +74,12 @@ class _Block:
         return not_finite(X, y, rows.names, 0, rows.response).at(self.pieces[0].where)
 
 def _in_blocks(
-    pieces,    # iterable of Piece, of any lengths
-    size: int, # rows in a block
+    pieces,        # iterable of Piece, of any lengths
+    size: int,     # rows in a block
+    part: int = 0, # which part of the data they are
 ):
     "The same rows in blocks of exactly `size` (the last one may be shorter)"
-    held, count = [], 0
+    held, count, first = [], 0, 0
     for piece in pieces:
         start = 0
         while start < len(piece):
@@ -84,9 +88,9 @@ def _in_blocks(
             count += stop - start
             start = stop
             if count == size:
-                yield _Block(held)
-                held, count = [], 0
-    if held: yield _Block(held)
+                yield _Block(held, (part, first))
+                held, count, first = [], 0, first + size
+    if held: yield _Block(held, (part, first))
 
 # %% ../nbs/13_passes.ipynb #b669b7f9
 def sum_pieces(
@@ -94,9 +98,10 @@ def sum_pieces(
     p: int,        # number of features
     summarise,     # f(X, y) of a block of float64 rows: returns something that adds up with +
     progress=None, # called with the number of rows of every finished block
+    part: int = 0, # which part of the data the pieces are
 ):                 # the sum, or None if there was no row
     "One pass: what is said of each block, added up in the order of the rows"
-    return sum_blocks(_in_blocks(pieces, block_rows(p)), summarise, progress)
+    return sum_blocks(_in_blocks(pieces, block_rows(p), part), summarise, progress)
 
 # %% ../nbs/13_passes.ipynb #fe02a99f
 def missing_values(
@@ -117,10 +122,8 @@ def missing_values(
 
 def _nulls(piece: Piece) -> InputError | None:
     "The sentence about nulls in a table, if there are any"
-    if getattr(piece.rows, "table", None) is None: return None
-    part = piece.rows.X[piece.start:piece.stop]
-    counts = {str(name): part[name].null_count() for name in part.columns}
-    counts = {name: count for name, count in counts.items() if count}
+    if not isinstance(piece.rows, Rows): return None
+    counts = piece.rows.nulls(piece.start, piece.stop)
     if not counts: return None
     return missing_values(piece.where, counts, piece.first + piece.start, piece.first + piece.stop)
 
@@ -156,8 +159,10 @@ class Source:
         self.rows = rows
         self.progress = progress
         self.once = once
+        self.groups = {}        # columns that are one variable: {name: its columns}
+        self.dictionary = None  # the public facts by which the columns were encoded
         self._read = read
-        self._passes = 0
+        self._passes = Counter()  # shared by copies, which share the rows
 
     @classmethod
     def from_pieces(cls,
@@ -172,6 +177,16 @@ class Source:
         def read(summarise, progress): return sum_pieces(pieces(), len(names), summarise, progress)
         return cls(label, names, read, rows, progress, once)
 
+    def described(self,
+        groups: dict,    # columns that are one variable: {name: its columns}
+        dictionary=None, # the public facts by which the columns were encoded
+    ) -> Source:
+        "The same rows, with what is known of their columns"
+        source = copy(self)
+        source.groups = dict(groups)
+        source.dictionary = dictionary
+        return source
+
     def __call__(self,
         clip: Clip | None = None, # bring every row into these public bounds first
     ):                            # Moments; with a Clip, ExactMoments
@@ -181,22 +196,24 @@ class Source:
         return named(self._pass(summarise))
 
     def collect(self,
-        summarise, # f(X, y) of a block of rows, float64 and finite: returns something that adds up with +
+        summarise,      # f(X, y) of a block of rows, float64 and finite: something that adds up with +
+        numbered=False, # call it f(X, y, part, first): which part of the data, number of the first row in it
+        progress=None,  # called with the number of rows of every finished block; default: the source's own
     ):
         "One pass: what is said of each block of rows, added up in their order"
         if not callable(summarise):
             raise InputError(f"summarise={shown(summarise)} is not a function: "
                              "pass f(X, y), whose results add up with +")
-        return self._pass(partial(_of_finite, summarise=summarise))
+        return self._pass(_OfFinite(summarise, numbered), progress)
 
-    def _pass(self, summarise):
+    def _pass(self, summarise, progress=None):
         "The sum over all blocks; refuses a second pass where there can be only one, and a pass over nothing"
-        if self.once and self._passes:
+        if self.once and self._passes.total():
             raise InputError(f"{self.label} was read, and can be read only once: "
                              "pass a function that returns a fresh iterator")
-        self._passes += 1
-        total = self._read(summarise, self.progress)
-        if total is None and self._passes > 1:
+        self._passes.update(started=1)
+        total = self._read(summarise, progress or self.progress)
+        if total is None and self._passes.total() > 1:
             raise InputError(f"{self.label} had no rows left for another pass: "
                              "return a fresh iterator every time")
         if total is None: raise InputError(f"{self.label} has no rows: pass at least one")
@@ -211,10 +228,16 @@ def _check_clip(clip) -> None:
     if clip is not None and not isinstance(clip, Clip):
         raise InputError(f"clip={shown(clip)} is not a Clip: pass Clip(row_bound, response_bound) or None")
 
-def _of_finite(X, y, summarise):
+@dataclass(frozen=True)
+class _OfFinite:
     "What is said of a block, if all its values are finite"
-    if not (np.isfinite(X).all() and np.isfinite(y).all()): raise FloatingPointError("a value is not finite")
-    return summarise(X, y)
+    summarise: object
+    numbered: bool # is it told where the rows stand?
+
+    def __call__(self, X, y, *place):
+        if not (np.isfinite(X).all() and np.isfinite(y).all()):
+            raise FloatingPointError("a value is not finite")
+        return self.summarise(X, y, *place)
 
 # %% ../nbs/13_passes.ipynb #b5828fe8
 class MomentsSource(Source):
@@ -242,7 +265,7 @@ class MomentsSource(Source):
         raise InputError("data is Moments that were not collected within the bounds of this clip: "
                          "collect them with it")
 
-    def collect(self, summarise):
+    def collect(self, summarise, numbered=False, progress=None):
         "Refuses: there are no rows"
         raise InputError("the rows of these Moments are summed already and cannot be read again: "
                          "pass the data")
@@ -255,6 +278,7 @@ class Header:
     labels: list            # its columns
     types: dict             # their types, as narwhals calls them
     rows: int | None = None # number of rows, if it tells
+    objects: frozenset = frozenset() # columns whose type was guessed from their first values
 
     def __post_init__(self): _check_labels(self.where, self.labels)
 
@@ -268,11 +292,16 @@ class Header:
         import narwhals.stable.v1 as nw
         labels = list(getattr(table, "column_names", getattr(table, "columns", None)))
         _check_labels(where, labels)
-        return cls(where, labels, dict(nw.from_native(table, eager_only=True).schema), rows)
+        frame = nw.from_native(table, eager_only=True)
+        is_pandas = frame.implementation.is_pandas_like()
+        dtypes = zip(labels, table.dtypes) if is_pandas else ()
+        objects = frozenset(name for name, dtype in dtypes if dtype == np.dtype(object))
+        return cls(where, labels, dict(frame.schema), rows, objects)
 
     def features(self,
-        target,       # the response's column
-        columns=None, # the features wanted; all others if None
+        target,        # the response's column
+        columns=None,  # the features wanted; all others if None
+        encoding=None, # knows which columns there may be, and what they may hold
     ) -> list:
         "The features, or a sentence about the first thing that is wrong with the table"
         self._check_target(target)
@@ -280,8 +309,25 @@ class Header:
         if not names:
             raise InputError(f"{self.where} has no column besides the response {target!r}: "
                              "there is no feature to select from")
-        for name in [*names, target]: _check_type(self.where, name, self.types[name])
+        if encoding is None: self._check_numbers([*names, target])
+        else: self.check_known(names, target, encoding)
         return names
+
+    def check_known(self,
+        names: list, # the features wanted
+        target,      # the response's column, if it has one
+        encoding,    # knows which columns there may be, and what they may hold
+    ) -> None:
+        "The encoding must know the columns and be able to read their types"
+        import narwhals.stable.v1 as nw
+        encoding.check_columns(self.where, names)
+        for name in names if target is None else [*names, target]:
+            dtype = nw.Object() if name in self.objects else self.types[name]
+            encoding.check_type(self.where, str(name), dtype)
+
+    def _check_numbers(self, names: list) -> None:
+        "The columns must hold numbers"
+        for name in names: _check_type(self.where, name, self.types[name])
 
     def wanted(self,
         target,       # the response's column, if it has one
@@ -327,8 +373,8 @@ def _check_type(where: str, name, dtype) -> None:
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         kind = "text" if dtype == nw.String else "categories"
         raise InputError(f"column {name!r} of {where} holds {kind}: "
-                         "replace it by one 0/1 column per category (pandas.get_dummies, polars to_dummies), "
-                         "or leave it out with columns=[...]")
+                         "give its levels in a dictionary (dictionary=...), replace it by one 0/1 column per "
+                         "category, or leave it out with columns=[...]")
     raise InputError(f"column {name!r} of {where} has type {dtype}: "
                      "turn it into a number, or leave it out with columns=[...]")
 
@@ -357,14 +403,18 @@ def open_table(
     table,        # pandas, polars or Arrow
     target,       # name of the response's column, or an array
     columns=None, # the features wanted; all others if None
+    encoding=None, # turns columns into numbers by public rules
 ) -> Rows:
     "The chosen columns of a table that is in memory"
     import narwhals.stable.v1 as nw
     header = Header.of(where, table)
     frame = nw.from_native(table, eager_only=True)
-    if isinstance(target, str): frame = frame.select([*header.features(target, columns), target])
-    elif columns is not None: frame = frame.select(header.wanted(None, columns))
-    return Rows(nw.to_native(frame), target)
+    named = isinstance(target, str)
+    names = header.features(target, columns, encoding) if named else header.wanted(None, columns)
+    if not named and encoding is not None: header.check_known(names, None, encoding)
+    if named: frame = frame.select([*names, target])
+    elif columns is not None: frame = frame.select(names)
+    return Rows(nw.to_native(frame), target, encoding=encoding)
 
 # %% ../nbs/13_passes.ipynb #b21e6b9d
 _BATCH = 2**22  # numbers to ask a reader for at once: about 32 MB
@@ -381,11 +431,13 @@ def open_rows(
     columns=None,  # the features wanted; for arrays, one name a column
     progress=None, # called with the number of rows of every finished block
     label="data",  # what it is, for messages
+    encoding=None, # turns columns into numbers by public rules
 ) -> Source:
     "A source of an array, a memory map or a table"
     if target is None:
         raise InputError("y is missing: pass the response, or its column's name (target=... for open_source)")
-    rows = open_table(label, data, target, columns) if is_table(data) else Rows(data, target, columns)
+    if is_table(data): rows = open_table(label, data, target, columns, encoding)
+    else: rows = Rows(data, target, columns, encoding)
     size = block_rows(len(rows.names))
     step = size * max(1, batch_rows(len(rows.names)) // size)  # whole blocks: none is put together from two
     def pieces():

@@ -19,8 +19,9 @@ import numpy as np
 from .errors import InputError, listed, shown
 
 # %% auto #0
-__all__ = ['AHEAD', 'GROUP', 'check_unique', 'column_names', 'as_matrix', 'as_vector', 'check_aligned', 'block_rows', 'Rows',
-           'Block', 'not_finite', 'one_blas_thread', 'sum_blocks']
+__all__ = ['AHEAD', 'GROUP', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats',
+           'objects_as_floats', 'check_aligned', 'block_rows', 'Rows', 'Block', 'not_finite', 'one_blas_thread',
+           'sum_blocks']
 
 # %% ../nbs/10_rows.ipynb #31fd568c
 def check_unique(
@@ -43,6 +44,13 @@ def column_names(
         raise InputError(f"names has {len(names)} entries but X has {p} columns: give one name a column")
     check_unique(names)
     return tuple(names)
+
+def no_names(
+    what: str, # the array
+) -> InputError:
+    "The sentence about an array whose columns are to be looked up by name"
+    return InputError(f"{what} is an array without column names, by which a dictionary knows its columns: "
+                      "pass columns=[...], one name a column")
 
 # %% ../nbs/10_rows.ipynb #c5d677e4
 def as_matrix(
@@ -73,8 +81,18 @@ def as_vector(
                          "or the name of a column of a table")
     return y
 
+def _as_column(y):
+    "A response that is to be encoded: a series as it is, with its type, or a vector"
+    import narwhals.stable.v1 as nw
+    y = nw.from_native(y, series_only=True, pass_through=True)
+    return y if isinstance(y, nw.Series) else as_vector(_unmixed(y))
+
+def _unmixed(data):
+    "Lists as arrays of objects: NumPy would make all of them text if one is"
+    return np.array(data, dtype=object) if isinstance(data, (list, tuple)) else data
+
 # %% ../nbs/10_rows.ipynb #9a44d867
-def _as_floats(
+def as_floats(
     block: np.ndarray, # a matrix or a vector
     names: tuple,      # of its columns, for messages
 ) -> np.ndarray:
@@ -85,7 +103,7 @@ def _as_floats(
     for (column, place), name in zip(columns, names):
         try:
             if column.dtype.kind not in "OUS": raise TypeError(column.dtype)
-            place[:] = _of_objects(column)
+            place[:] = objects_as_floats(column)
         except (TypeError, ValueError):
             kind = _kind_of(column)
             if kind == "NAType":
@@ -94,7 +112,9 @@ def _as_floats(
                              "encode or drop it (categories as 0/1 columns)") from None
     return floats
 
-def _of_objects(column: np.ndarray) -> np.ndarray:
+def objects_as_floats(
+    column: np.ndarray, # of objects
+) -> np.ndarray:
     "A column of objects in float64; whole numbers beyond float64 become the largest it has"
     try: return column.astype(np.float64)
     except OverflowError: return np.array([_float(value) for value in column])
@@ -148,9 +168,10 @@ def _check_in_memory(X) -> None:
 class Rows:
     "A design and its response, read as blocks of float64 rows"
     def __init__(self,
-        X,          # array (n, p), or a pandas, polars or Arrow table
-        y,          # array or series of n responses, or the name of a column of the table
-        names=None, # column names, for an array
+        X,             # array (n, p), or a pandas, polars or Arrow table
+        y,             # array or series of n responses, or the name of a column of the table
+        names=None,    # column names, for an array
+        encoding=None, # turns columns into numbers by public rules, as a Dictionary does
     ):
         import narwhals.stable.v1 as nw
         _check_in_memory(X)
@@ -158,15 +179,19 @@ class Rows:
         if isinstance(labels, (list, tuple)) or hasattr(labels, "tolist"): check_unique(labels)
         check_aligned(X, y)
         self.response = y if isinstance(y, str) else "y"  # what messages call it
+        self.encoding = encoding
         table = nw.from_native(X, eager_only=True, pass_through=True)
         self.table = table if isinstance(table, nw.DataFrame) else None
         if self.table is None and isinstance(y, str):
             raise InputError(f"y={y!r} names a column, but X is not a table: pass y as an array")
         if self.table is not None: X, y, names = self._open(table, y, names)
+        elif encoding is not None: X = _unmixed(X)
+        if encoding is not None and names is None: raise no_names("X")
         self.X = X if self.table is not None else as_matrix(X)
         if self.X.shape[1] == 0: raise InputError("X has no columns: pass at least one besides the response")
-        self.y = as_vector(y)
-        self.names = column_names(self.X.shape[1], names)
+        self.y = as_vector(y) if encoding is None else _as_column(y)
+        self.raw = column_names(self.X.shape[1], names)  # as the data has them
+        self.names = self.raw if encoding is None else encoding.encoded(self.raw)
         if len(self.y) != self.X.shape[0]:
             raise InputError(f"y has {len(self.y)} entries but X has {self.X.shape[0]} rows: "
                              "pass one response per row")
@@ -178,9 +203,9 @@ class Rows:
         if isinstance(y, str):
             if y not in table.columns:
                 raise InputError(f"y={y!r} is not a column of the table: it has {listed(table.columns)}")
-            _check_numeric(table.select(y))
+            if self.encoding is None: _check_numeric(table.select(y))
             y, table = table[y], table.drop(y)
-        _check_numeric(table)
+        if self.encoding is None: _check_numeric(table)
         return table, y, table.columns
 
     def __len__(self): return len(self.y)
@@ -191,8 +216,22 @@ class Rows:
     ) -> tuple:     # X, y
         "Rows `start` to `stop` as float64 arrays"
         X = self.X[start:stop]
+        if self.encoding is not None:
+            columns = X.T if self.table is None else X.iter_columns()
+            return self.encoding.design(self.raw, columns), self.encoding.answers(self.y[start:stop])
         if self.table is not None: X = X.to_numpy()
-        return _as_floats(X, self.names), _as_floats(self.y[start:stop], (self.response,))
+        return as_floats(X, self.names), as_floats(self.y[start:stop], (self.response,))
+
+    def nulls(self,
+        start: int, # the first row
+        stop: int,  # one after the last
+    ) -> dict:      # of the columns of a table that have some
+        "How many values are missing that must not be"
+        if self.table is None: return {}
+        encoding, part = self.encoding, self.X[start:stop]
+        full = [name for name in part.columns if encoding is None or not encoding.may_miss(str(name))]
+        counts = {str(name): part.get_column(name).null_count() for name in full}
+        return {name: count for name, count in counts.items() if count}
 
     def blocks(self):
         "All rows, in blocks that `sum_blocks` takes"
@@ -209,6 +248,11 @@ class Block:
     ): self.rows, self.start, self.stop = rows, start, stop
 
     def __len__(self): return self.stop - self.start
+
+    @property
+    def place(self) -> tuple:
+        "Part, and number of the first row in it"
+        return 0, self.start
 
     def read(self) -> tuple:
         "The rows as float64 arrays X, y"
@@ -253,7 +297,8 @@ GROUP = 64  # summaries added before their sum joins the total: sums of sums los
 
 def sum_blocks(
     blocks,        # iterable of blocks: each has len(block), read() -> (X, y), and fault(X, y) -> InputError
-    summarise,     # f(X, y): something that adds up with +; raises FloatingPointError if it is not finite
+    summarise,     # f(X, y), or f(X, y, part, first) if its attribute `numbered` is true: something that
+                   # adds up with +; raises FloatingPointError if it is not finite
     progress=None, # called with the number of rows of every finished block
 ):                 # None if there was no block
     "One pass: what `summarise` makes of each block, added in the order of the rows"
@@ -277,7 +322,8 @@ def sum_blocks(
 def _summary(block, summarise):
     "What `summarise` makes of a block, or the block's own sentence about its rows"
     X, y = block.read()
-    try: return summarise(X, y)
+    place = block.place if getattr(summarise, "numbered", False) else ()
+    try: return summarise(X, y, *place)
     except FloatingPointError: raise block.fault(X, y) from None
 
 def _in_order(pool, f, items, ahead: int):

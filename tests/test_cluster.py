@@ -188,3 +188,15 @@ def test_bounds_that_do_not_fit_are_refused_before_a_row_is_read():
     fails = frame_of(FRAME).map_partitions(lambda part: 1 / 0, meta=FRAME[:0])
     unfit = Clip(1.0, 1.0, ranges={"age": (0, 9)})
     assert refusal(open_dask(fails, "y"), unfit).startswith("ranges name columns")
+
+
+def places(X, y, part, first): return [(part, first, len(y), float(y[0]))]
+
+
+def test_numbered_summaries_are_told_partition_and_row():
+    arrays = da.from_array(X, chunks=(7000, P)), da.from_array(y, chunks=7000)
+    found = open_dask(*arrays).collect(places, numbered=True)
+    assert found == [(i, 0, min(7000, N - i * 7000), y[i * 7000]) for i in range(5)]
+    parts = [dask.delayed(part) for part in (FRAME[:0], FRAME[:100], FRAME[:0], FRAME[100:300])]
+    found = open_dask(dd.from_delayed(parts, meta=FRAME[:0]), "y").collect(places, numbered=True)
+    assert found == [(1, 0, 100, y[0]), (3, 0, 200, y[100])]

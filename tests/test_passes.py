@@ -155,7 +155,7 @@ def test_a_pass_in_bounds_does_the_same_whatever_the_numbers_are(monkeypatch):
     monkeypatch.setattr(np, "isfinite", watch)
     for value in (1.0, 1.7e308):  # the second overflows in a sum
         A = np.full((50, 2), value)
-        passes._of_finite(A, y[:50], count)
+        passes._OfFinite(count, False)(A, y[:50])
     assert looked == [(50, 2), (50,)] * 2
 
 
@@ -306,3 +306,36 @@ def test_repr():
     text = repr(Source("rows", NAMES, None, rows=30_000))
     assert text == "Source(rows, 30,000 rows, 20 features: 'x0', 'x1', 'x2', 'x3' and 16 more)"
     assert repr(Source("rows", ["a"], None)) == "Source(rows, 1 features: 'a')"
+
+
+# numbered passes
+
+def places(X, y, part, first): return [(part, first, len(y), y[0], y[-1])]
+
+
+def test_numbered_summaries_are_told_where_their_rows_stand(monkeypatch):
+    "Whatever the pieces: blocks are numbered from the first row of the source"
+    monkeypatch.setattr(passes, "block_rows", lambda p: 7)
+    expected = [(0, a, min(7, 30 - a), a, min(a + 7, 30) - 1) for a in range(0, 30, 7)]
+    for lengths in ([30], [1] * 30, [3, 0, 20, 7]):
+        source = Source.from_pieces("rows", ["x"], lambda lengths=lengths: cut(numbers(30), lengths))
+        assert source.collect(places, numbered=True) == expected
+        assert source.collect(places, numbered=True) == expected  # in every pass
+    with pytest.raises(TypeError): source.collect(places)
+    found = sum_pieces(cut(numbers(8), [8]), 1, passes._OfFinite(places, True), part=5)
+    assert found == [(5, 0, 7, 0, 6), (5, 7, 1, 7, 7)]
+
+
+def test_numbered_passes_of_arrays_and_plain_summaries(monkeypatch):
+    monkeypatch.setattr(passes, "block_rows", lambda p: 10)
+    source = open_rows(np.zeros((25, 2)), np.arange(25.0))
+    found = [place[:3] for place in source.collect(places, numbered=True)]
+    assert found == [(0, 0, 10), (0, 10, 10), (0, 20, 5)]
+    assert source.collect(lambda X, y: len(y)) == 25
+    holes = open_rows(np.zeros((25, 2)), np.where(np.arange(25) == 3, np.nan, 1.0))
+    assert "NaN or infinite" in refusal(holes.collect, places, numbered=True)
+
+
+def test_blocks_of_rows_know_their_place():
+    rows = Rows(np.zeros((600_000, 1)), np.zeros(600_000))
+    assert [block.place for block in rows.blocks()] == [(0, 0), (0, 2**18), (0, 2**19)]

@@ -12,9 +12,10 @@ import pytest
 
 from dp_knockoff.archives import save_arrays
 from dp_knockoff.clip import Clip
+from dp_knockoff.dictionary import template
 from dp_knockoff.errors import InputError
 from dp_knockoff.moments import Moments
-from dp_knockoff.sources import moments_of, open_source
+from dp_knockoff.sources import moments_of, open_source, types_of
 from dp_knockoff.testing import refusal
 from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, told, y
 
@@ -212,7 +213,9 @@ def test_archives_of_other_kinds(tmp_path, folder):
     release = str(tmp_path / "release.npz")
     way_out = (f"{release!r} is a release, whose rows are not needed any more: "
                f"pass PrivateMoments.load({release!r}) to select(...)")
+    save_arrays(tmp_path / "products.npz", "private products", {}, products=np.eye(2))
     for names, words in {
+        ("products.npz",): "pass ProductsRelease.load(",
         ("release.npz",): way_out, ("moments.npz", "release.npz"): way_out, ("arrays.npz",): "not a file of",
         ("else.npz",): "holds something else, not moments", ("cut.npz",): "damaged",
         ("moments.npz", "fewer.npz"): "moments.npz': chunks of 20 and 19 columns",
@@ -391,3 +394,226 @@ def test_importing_is_light():
 def test_repr(folder):
     text = repr(open_source(folder / "rows.parquet", "y"))
     assert "rows.parquet" in text and "30,000 rows" in text and "20 features" in text and "'x0'" in text
+
+
+# dictionaries and groups
+
+FACTS = {"target": "y", "columns": {
+    "age": {"range": [16, 90], "missing": 50, "indicator": True},
+    "region": {"levels": ["south", "north", "east"]},
+    "grade": {"levels": [1, 2, 2.5], "missing": 2}, "smokes": {"levels": [False, True]},
+    "size": {"range": [0, 2]},
+    "unused": {}, "y": {"range": [-5, 5], "missing": 0}}}
+FEATURES = ["age", "region", "grade", "smokes", "size"]
+ENCODED = ("age", "age is missing", "region=north", "region=east", "grade=2", "grade=2.5", "smokes=true",
+           "size")
+GROUPS = {"age": ENCODED[:2], "region": ENCODED[2:4], "grade": ENCODED[4:6], "smokes": ENCODED[6:7]}
+
+
+def survey(n=30_000):
+    "A table with factors and holes, and what it must become: encoded in the plainest way"
+    rng = np.random.default_rng(0)
+    age = np.where(rng.random(n) < .1, np.nan, rng.integers(16, 91, n))
+    region = rng.choice(["south", "north", "east", "abroad"], n)
+    grade = rng.choice([1, 2, 2.5, 9, np.nan], n)
+    smokes = rng.random(n) < .3
+    size = rng.random(n)
+    y = np.where(rng.random(n) < .01, np.nan, rng.standard_normal(n))
+    table = pl.DataFrame({"age": age, "region": region, "grade": grade, "smokes": smokes, "size": size,
+                          "y": y})
+    table = table.with_columns(pl.col("age", "grade", "y").fill_nan(None),
+                               region=pl.when(pl.col("size") < .05).then(None).otherwise(pl.col("region")))
+    region = np.where(size < .05, "", region)
+    filled = np.where(np.isnan(grade), 2, grade)
+    A = np.column_stack([np.where(np.isnan(age), 50, age), np.isnan(age), region == "north", region == "east",
+                         filled == 2, filled == 2.5, smokes, size]).astype(float)
+    return table, A, np.where(np.isnan(y), 0, y)
+
+
+SURVEY, A, B = survey()
+
+
+@pytest.fixture(scope="module")
+def survey_folder(tmp_path_factory):
+    "The survey in every kind of file"
+    path = tmp_path_factory.mktemp("survey")
+    SURVEY.write_csv(path / "rows.csv")
+    (path / "rows.csv.gz").write_bytes(gzip.compress((path / "rows.csv").read_bytes(), 1))
+    SURVEY.write_parquet(path / "rows.parquet", row_group_size=7000)
+    SURVEY.with_columns(pl.col("region").cast(pl.Categorical)).write_parquet(path / "categories.parquet")
+    for i, start in enumerate(range(0, N, 11_000)):
+        columns = SURVEY.columns[::-1] if i else SURVEY.columns
+        SURVEY[start:start + 11_000].select(columns).write_parquet(path / f"part-{i}.parquet")
+    (path / "survey.toml").write_text("\n".join([
+        'target = "y"', "[columns.age]", "range = [16, 90]", "missing = 50", "indicator = true",
+        "[columns.region]", 'levels = ["south", "north", "east"]', "[columns.grade]", "levels = [1, 2, 2.5]",
+        "missing = 2", "[columns.smokes]", "levels = [false, true]", "[columns.size]", "range = [0, 2]",
+        "[columns.unused]", "[columns.y]", "range = [-5, 5]", "missing = 0"]))
+    return path
+
+
+def objects_of(table): return table.select(FEATURES).to_pandas().to_numpy(dtype=object)
+
+
+PANDAS = SURVEY.to_pandas()
+SURVEYED = {
+    "pandas": lambda f: PANDAS, "polars": lambda f: SURVEY, "arrow": lambda f: SURVEY.to_arrow(),
+    "objects": lambda f: PANDAS.astype(object),
+    "categories": lambda f: PANDAS.astype({"region": "category", "grade": "category"}),
+    "nullable": lambda f: PANDAS.convert_dtypes(),
+    "parquet": lambda f: f / "rows.parquet", "categories in parquet": lambda f: f / "categories.parquet",
+    "files": lambda f: f / "part-*.parquet", "csv": lambda f: f / "rows.csv",
+    "gz": lambda f: f / "rows.csv.gz",
+    "query": lambda f: SURVEY.lazy(), "scan": lambda f: pl.scan_csv(f / "rows.csv"),
+    "chunks": lambda f: [SURVEY[i:i + 777] for i in range(0, N, 777)],
+    "function": lambda f: lambda: (PANDAS[i:i + 7777][PANDAS.columns[::-1] if i else PANDAS.columns]
+                                   for i in range(0, N, 7777)),
+    "iterator": lambda f: (SURVEY[i:i + 777] for i in range(0, N, 777)),
+}
+
+
+@CLIPS
+@pytest.mark.parametrize("way", SURVEYED)
+def test_every_way_in_is_encoded_to_the_same_bits(survey_folder, way, clip):
+    clip = clip and Clip(4.0, 3.0, ranges={"age": (16, 90), "size": (0, 2)})
+    source = open_source(SURVEYED[way](survey_folder), dictionary=survey_folder / "survey.toml")
+    assert source.names == ENCODED and source.groups == GROUPS and source.dictionary.target == "y"
+    identical(source(clip), Moments.from_data(A, B, ENCODED, clip=clip))
+
+
+def test_arrays_are_encoded_too(tmp_path):
+    whole = Moments.from_data(A, B, ENCODED)
+    objects, y = objects_of(SURVEY), SURVEY["y"].to_numpy()
+    for data, target in ((objects, y), (objects.tolist(), y.tolist()),
+                         ([(objects[:99], y[:99]), (objects[99:], y[99:])], None),
+                         (SURVEY.select(FEATURES), y), ([(SURVEY.select(FEATURES), y)], None)):
+        columns = None if isinstance(data, pl.DataFrame) or target is None and len(data) == 1 else FEATURES
+        source = open_source(data, target, columns=columns, dictionary=FACTS)
+        identical(source(), whole)
+        assert source.groups == GROUPS
+    numeric = SURVEY.select("age", "grade", pl.col("smokes").cast(float), "size").to_numpy()
+    names = ["age", "grade", "smokes", "size"]
+    np.save(tmp_path / "X.npy", numeric)
+    np.save(tmp_path / "y.npy", y)
+    kept = [j for j, name in enumerate(ENCODED) if not name.startswith("region")]
+    for data, target in ((numeric, y), (tmp_path / "X.npy", tmp_path / "y.npy"),
+                         (tmp_path / "X.npy", str(tmp_path / "y.npy"))):
+        m = moments_of(data, target, columns=names, dictionary=FACTS)
+        identical(m, Moments.from_data(A[:, kept], B, [ENCODED[j] for j in kept]))
+    for data in (numeric, tmp_path / "X.npy"):
+        assert "pass columns=[...]" in refusal(open_source, data, y, dictionary=FACTS)
+        assert "y is missing" in refusal(open_source, data, columns=names, dictionary=FACTS)
+
+
+def test_dask_is_encoded_where_it_is():
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    clip = Clip(4.0, 3.0)
+    whole = Moments.from_data(A, B, ENCODED, clip=clip)
+    source = open_source(dd.from_pandas(PANDAS, npartitions=3), dictionary=FACTS)
+    identical(source(clip), whole)
+    assert source.names == ENCODED and source.groups == GROUPS
+    y = da.from_array(SURVEY["y"].to_numpy(), chunks=7000)
+    X = da.from_array(objects_of(SURVEY), chunks=(7000, 5))
+    identical(moments_of(X, y, columns=FEATURES, dictionary=FACTS, clip=clip), whole)
+    assert "pass columns=[...]" in refusal(open_source, X, y, dictionary=FACTS)
+    assert "nothing about column 'b'" in refusal(open_source, X[:, :1], y, columns=["b"], dictionary=FACTS)
+
+
+def test_a_subset_and_another_response():
+    source = open_source(SURVEY, columns=["size", "region"], dictionary=FACTS)
+    assert source.names == ("size", *ENCODED[2:4]) and source.groups == {"region": ENCODED[2:4]}
+    identical(source(), Moments.from_data(A[:, [7, 2, 3]], B, source.names))
+    source = open_source(SURVEY, "smokes", columns=["size", "y"], dictionary=FACTS)
+    identical(source(), Moments.from_data(np.column_stack([A[:, 7], B]), A[:, 6], ("size", "y")))
+    assert source.dictionary.target == "smokes"
+    assert "says nothing about column 'more'" in refusal(open_source, SURVEY.with_columns(more=1),
+                                                         dictionary=FACTS)
+    assert "holds the response 'y'" in refusal(open_source, SURVEY, columns=["y"], dictionary=FACTS)
+    assert "nor a dict" in refusal(open_source, SURVEY, dictionary=3)
+    late = SURVEY.to_pandas().assign(size=lambda t: t["size"].where(t.index != 20_000))
+    assert "missing values in column 'size'" in refusal(moments_of, late, dictionary=FACTS)
+
+
+def test_a_late_odd_line_of_a_csv_file_is_no_matter_but_to_itself(survey_folder, tmp_path):
+    lines = (survey_folder / "rows.csv").read_text().splitlines()
+    for line, row, response in (
+        ("much,nowhere,x,maybe,1,lots", [50, 1, 0, 0, 0, 0, 0, 1], 0),
+        (",,,,1,", [50, 1, 0, 0, 1, 0, 0, 1], 0),
+        ("1e999, north,2.50,TRUE,1,-3", [50, 1, 0, 0, 0, 1, 1, 1], -3),
+        ('"17","north",2,1,"1",inf', [17, 0, 1, 0, 1, 0, 1, 1], 0),
+        ('"","","","",1,""', [50, 1, 0, 0, 1, 0, 0, 1], 0), ("true,true,true,true,1,true",
+                                                             [1, 0, 0, 0, 0, 0, 1, 1], 1),
+    ):
+        for place in (1, 29_000):  # the first line decides nothing, a late one neither
+            changed, b = A.copy(), B.copy()
+            changed[place - 1], b[place - 1] = row, response
+            (tmp_path / "rows.csv").write_text("\n".join([*lines[:place], line, *lines[place + 1:]]))
+            identical(moments_of(tmp_path / "rows.csv", dictionary=FACTS),
+                      Moments.from_data(changed, b, ENCODED))
+    (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,tall,3"]))
+    sentence, details = told(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
+    assert "column 'size'" in sentence and "no number" in sentence and "'tall'" in details
+    (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,,3"]))
+    assert "missing values in column 'size'" in refusal(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
+
+
+def test_the_first_lines_of_a_csv_file_decide_nothing(tmp_path):
+    facts = {"target": "y", "columns": {"zip": {"levels": ["01", "1", "x"]}, "age": {"missing": 50}}}
+    path = tmp_path / "rows.csv"
+    path.write_text("zip,age,y\n" + "01,?,1\n1,n/a,2\n2,,3\n" * 10 + "x,17,4\n01,1,5\n")
+    source = open_source(path, dictionary=facts)  # without a dictionary zip is a number, and age is text
+    Z = np.concatenate(source.collect(lambda X, y: [X]))
+    assert source.names == ("zip=1", "zip=x", "age") and "holds text" in refusal(open_source, path, "y")
+    assert Z.tolist() == [[0, 0, 50], [1, 0, 50], [0, 0, 50]] * 10 + [[0, 1, 17], [0, 0, 1]]
+
+
+def test_names_and_types_for_a_template(survey_folder):
+    dd = pytest.importorskip("dask.dataframe")
+    for data in (SURVEY, PANDAS, SURVEY.to_arrow(), SURVEY.lazy(), survey_folder / "rows.csv",
+                 [survey_folder / "rows.parquet"], dd.from_pandas(PANDAS, npartitions=2)):
+        types = types_of(data)
+        text = template(types, "y")
+        assert list(types) == SURVEY.columns and "[columns.region]\nlevels = []" in text
+        assert "[columns.smokes]\nlevels = [false, true]" in text and "[columns.y]\nrange = []" in text
+    assert "is no table" in refusal(types_of, X) and "is no table" in refusal(types_of, [])
+    assert "does not exist" in refusal(types_of, "absent.csv")
+
+
+def test_groups_without_a_dictionary(folder):
+    for data, target in ((TABLE, "y"), (folder / "rows.csv", "y"), (X, y), (Moments.from_data(X, y), None)):
+        source = open_source(data, target, groups={"pair": ["x3", "x1"], "one": ["x0"]})
+        assert source.groups == {"one": ("x0",), "pair": ("x3", "x1")} and source.names == tuple(NAMES)
+        assert source.dictionary is None and source().n == N
+    source = open_source(X, y)
+    grouped = open_source(source, groups={"pair": ["x3", "x1"]})
+    assert grouped.groups == {"pair": ("x3", "x1")} and source.groups == {} and grouped().n == N
+    assert open_source(grouped) is grouped
+    more = open_source(grouped, groups={"all": ["pair", "x2"]})
+    assert more.groups == {"all": ("x3", "x1", "x2")}
+    assert "some columns of 'pair'" in refusal(open_source, grouped, groups={"g": ["x1"]})
+    assert "did you mean 'x1" in refusal(open_source, X, y, groups={"g": ["x 1"]})
+    assert "group 'g' is []" in refusal(open_source, X, y, groups={"g": []})
+
+
+def test_groups_beside_a_dictionary():
+    source = open_source(SURVEY, dictionary=FACTS, groups={"body": ["size", "smokes"]})
+    kept = {name: GROUPS[name] for name in ("age", "region", "grade")}
+    assert source.groups == kept | {"body": ("size", "smokes=true")}
+    assert "some columns of 'region'" in refusal(open_source, SURVEY, dictionary=FACTS,
+                                                 groups={"g": ["region=east"]})
+
+
+def test_moments_and_open_sources_of_encoded_columns():
+    m = Moments.from_data(A, B, ENCODED)
+    for data in (m, open_source(A, B, columns=ENCODED)):
+        source = open_source(data, dictionary=FACTS)
+        assert source.groups == GROUPS and source.dictionary.target == "y"
+        identical(source(), m)
+    assert "no encoded column 'x0'" in refusal(open_source, Moments.from_data(X, y), dictionary=FACTS)
+
+
+def test_copies_of_a_source_share_what_can_be_read_once():
+    source = open_source(iter(CHUNKS))
+    grouped = open_source(source, groups={"pair": ["x3", "x1"]})
+    assert source().n == N
+    assert "can be read only once" in refusal(grouped)

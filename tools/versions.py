@@ -60,7 +60,8 @@ def lowest(cfg: dict) -> list:
     "The lower bound of every requirement at run time, as a pin: numpy>=1.26 gives numpy==1.26"
     found = {}
     for requirement in " ".join(cfg[key] for key in RUNTIME).split():
-        name, bound = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\d.]+)(?:,<[\d.]+)?", requirement).groups()
+        version = requirement.partition(";")[0]  # what follows says for which Python
+        name, bound = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\d.]+)(?:,<[\d.]+)?", version).groups()
         found[name] = bound
     return [f"{name}=={bound}" for name, bound in found.items()]
 
