@@ -1,15 +1,19 @@
 "The plain filter: what it finds, what it guarantees, what it refuses."
 import numpy as np
 import pytest
+from scipy.stats import gamma
 
 from dp_knockoff.clip import Clip
 from dp_knockoff.filter import ExactRelease, NonPrivate, knockoff_filter
 from dp_knockoff.knockoffs import knockoffs_of
-from dp_knockoff.models import linear_model
+from dp_knockoff.laws import Blocks, Gaussian, Independent, Levels, open_uniforms, row_uniforms
+from dp_knockoff.models import ar1, linear_model
 from dp_knockoff.moments import Moments
+from dp_knockoff.randomness import stream
 from dp_knockoff.selection import select
+from dp_knockoff.sources import open_source
 from dp_knockoff.statistics import ESTIMATES, PENALISED, Statistic, csm, lcd
-from dp_knockoff.testing import assert_rate_at_most, refusal
+from dp_knockoff.testing import assert_fair_coin, assert_rate_at_most, refusal
 from dp_knockoff.threshold import error_rates
 
 STATISTICS = [Statistic(e, c, .4 if e in PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
@@ -124,3 +128,78 @@ def test_appended_noise_follows_the_seed():
 def test_clipped_moments_are_for_another_filter(data):
     X, y, _ = data
     assert "in bounds" in refusal(knockoff_filter, Moments.from_data(X, y, clip=Clip(2.0, 5.0)))
+
+
+# ---------------------------------------------------------------- rows of a law
+
+LAW = Blocks(Gaussian(1, ar1(4, .5), list("abcd")), Levels({"f": {0: .5, 1: .3, 2: .2}, "g": {0: .9, 1: .1}}))
+
+
+def rows_of(law, n, seed):
+    rng = np.random.default_rng(seed)
+    X = law.draw(open_uniforms(rng, (n, law.p)))
+    return X, np.exp(X[:, 0]) + X[:, 4] * X[:, 1] + rng.standard_t(2, n)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_law_gives_moments_of_rows_and_their_knockoffs(intercept):
+    X, y = rows_of(LAW, 300, 0)
+    r = NonPrivate(law=LAW, intercept=intercept).release(open_source(X, y, columns=LAW.names), random_state=4)
+    key = tuple(int(word) for word in stream(4, "rows' knockoffs").integers(0, 2**63, 2))
+    K = LAW(X, row_uniforms(key, 0, 0, 300, LAW.uniforms))
+    lam, V = np.linalg.eigh(LAW.covariance[4:6, 4:6])
+    T = V / np.sqrt(lam) @ V.T
+    both = []
+    for half in (X, K):
+        Z = half - LAW.mean
+        Z[:, 4:6] = Z[:, 4:6] @ T
+        both.append(Z)
+    D = np.column_stack([*both, y])
+    if intercept: D = D - D.mean(0)
+    D = D / np.linalg.norm(D, axis=0)
+    assert np.allclose(r.A, D[:, :-1].T @ D[:, :-1])
+    assert np.allclose(r.b, np.sqrt(300) * D[:, :-1].T @ D[:, -1])
+    assert r.names == ("a", "b", "c", "d", "f", "g") and r.groups["f"] == ("f=1", "f=2") and "Blocks" in r.law
+
+
+def test_a_selection_with_a_law_says_so_and_can_be_repeated():
+    X, y = rows_of(LAW, 300, 0)
+    source = open_source(X, y, columns=LAW.names)
+    one, two, three = (knockoff_filter(source, law=LAW, random_state=seed) for seed in (0, 0, 1))
+    assert (one.W == two.W).all() and (one.W != three.W).any() and len(one.W) == 6
+    assert "for any response" in one.guarantee and "independent draws of the given law" in one.guarantee
+    assert "normal noise" not in one.guarantee and "Not private" in one.guarantee
+
+
+def test_null_signs_are_fair_for_rows_of_a_law():
+    "Few rows, a response with heavy tails; levels that nobody has are no reason to refuse"
+    rare = Blocks(Independent(dict.fromkeys("abcd", gamma(.5))),
+                  Levels({"f": {0: .95, 1: .04, 2: .01}, "g": {0: .99, 1: .01}}))
+    signs = []
+    for seed in range(200):
+        X, y = rows_of(rare, 60, seed)
+        source = open_source(X, y - X[:, 4] * X[:, 1], columns=rare.names)
+        r = NonPrivate(law=rare).release(source, random_state=seed)
+        W = Statistic("ridge", "lcd", .1)(r.A, r.b, r.variables)[1:]
+        signs.append(W[W != 0] > 0)
+    assert_fair_coin(np.concatenate(signs))
+
+
+def test_what_does_not_go_with_a_law_is_refused():
+    X, y = rows_of(LAW, 30, 0)
+    normal = Gaussian(0, np.eye(7))
+    numbers = [dict(s=np.ones(7)), dict(s=[1.0] * 7), dict(sigma=1.0)]
+    for bad in (*numbers, dict(s="mvr"), dict(sigma="estimate")):
+        assert "leave it out" in refusal(knockoff_filter, X, y, law=normal, **bad)
+    assert "pass the rows" in refusal(knockoff_filter, Moments.from_data(X, y), law=normal)
+    assert "constant" in refusal(knockoff_filter, X, np.ones(30), law=normal)
+    assert "7" in refusal(knockoff_filter, X, y, law=Gaussian(0, np.eye(3)))
+    assert len(knockoff_filter(X, y, law=normal, s="lam_min").W) == 7  # the default, in other words
+
+
+def test_a_level_that_nobody_has_gets_an_answer():
+    law = Blocks(Gaussian(0, np.eye(2), ["a", "b"]), Levels({"g": {0: .5, 1: .5}}))
+    X, _ = rows_of(Blocks(law, Gaussian(0, np.eye(2), ["c", "d"])), 64, 0)
+    X = np.column_stack([X[:, :2], np.zeros(64)])  # in units of the law a constant, -1
+    r = NonPrivate(law=law).release(open_source(X, X[:, 0], columns=law.names), random_state=0)
+    assert r.A[2, 2] == 0 and r.b[2] == 0 and r.A[5, 5] > 0 and np.isfinite(select(r).W).all()
