@@ -136,12 +136,12 @@ def clipped_rows(
     X: np.ndarray,      # a block of rows
     y: np.ndarray,      # their responses
     clip: Clip,         # the bounds
-    center: np.ndarray, # what is zero in public units
-    scale: np.ndarray,  # and what is one
+    center=None,        # what is zero in public units; None: the rows are in them, and are changed in place
+    scale=None,         # and what is one
 ) -> tuple:             # rows of the design, responses, weights, (how many rows scaled, responses clamped)
     "The three steps, for a block of rows: no row's result depends on another row"
     with np.errstate(all="ignore"):
-        Z = _in_units(X, clip, center, scale)
+        Z = X if center is None else _in_units(X, clip, center, scale)
         norms = np.sqrt(_row_sums("ij,ij->i", Z, Z))
         wild = np.flatnonzero(~np.isfinite(norms))
         if wild.size: norms[wild] = _tame(Z, X, wild)

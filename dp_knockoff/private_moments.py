@@ -15,7 +15,8 @@ from .mechanisms import analytic_ratio
 from .samplers import noisy_count
 
 # %% auto #0
-__all__ = ['ROUND_UP', 'joint_sensitivity', 'Units', 'strict_mu', 'noisy_moments', 'private_quantile', 'private_clip']
+__all__ = ['ROUND_UP', 'joint_sensitivity', 'Units', 'strict_mu', 'noisy_products', 'noisy_moments', 'private_quantile',
+           'private_clip']
 
 # %% ../nbs/50_private_moments.ipynb #aa552455
 def joint_sensitivity(
@@ -99,6 +100,21 @@ def strict_mu(
                          "and its noise would be too fine to draw: choose one around 1")
     return mu
 
+def noisy_products(
+    sums: np.ndarray, # (..., d+1) integers: products of the columns of [Z t] with t, in steps; or a batch
+    units: Units,     # how precisely its parts are released
+    mu: float,        # what this draw may spend
+    sampler,          # draws the noise
+    purpose: str,     # a name for this draw
+) -> dict:            # products, square, and their standard deviations
+    "Products with the response, and its square, with noise that covers every pair of neighbours"
+    _, _, product_sd, square_sd = units.noise(mu)
+    x, t = units.clip.row_step, units.clip.response_step
+    scales = np.append(np.full(sums.shape[-1] - 1, product_sd / (x * t)), square_sd / t**2)
+    noisy = sampler.lattice(sums, scales * ROUND_UP, purpose)
+    return dict(products=noisy[..., :-1] * (x * t), product_sd=product_sd,
+                square=noisy[..., -1] * t**2, square_sd=square_sd)
+
 def noisy_moments(
     sums: np.ndarray, # (..., d+1, d+1) integers: products of the columns of [Z t], in steps; or a batch
     units: Units,     # how precisely its parts are released
@@ -107,21 +123,21 @@ def noisy_moments(
     purpose: str,     # a name for this draw
 ) -> dict:            # gram (if it is part of it), products, square, and their standard deviations
     "Moments with noise that covers every pair of neighbours, in the user's units"
+    if not units.gram: return noisy_products(sums[..., -1], units, mu, sampler, purpose)
     _, gram_sd, product_sd, square_sd = units.noise(mu)
     x, t = units.clip.row_step, units.clip.response_step
-    parts = [(sums[..., :-1, -1], product_sd / (x * t)), (sums[..., -1:, -1], square_sd / t**2)]
-    if units.gram:
-        rows, columns = np.triu_indices(sums.shape[-1] - 1, 1)
-        diagonal = np.diagonal(sums[..., :-1, :-1], axis1=-2, axis2=-1)
-        parts = [(sums[..., rows, columns], gram_sd / x**2), (diagonal, np.sqrt(2) * gram_sd / x**2), *parts]
+    rows, columns = np.triu_indices(sums.shape[-1] - 1, 1)
+    diagonal = np.diagonal(sums[..., :-1, :-1], axis1=-2, axis2=-1)
+    parts = [(sums[..., rows, columns], gram_sd / x**2), (diagonal, np.sqrt(2) * gram_sd / x**2),
+             (sums[..., :-1, -1], product_sd / (x * t)), (sums[..., -1:, -1], square_sd / t**2)]
     values = np.concatenate([part for part, _ in parts], axis=-1)
     scales = np.concatenate([np.full(part.shape[-1], sd) for part, sd in parts])
     noisy = sampler.lattice(values, scales * ROUND_UP, purpose)
     ends = np.cumsum([part.shape[-1] for part, _ in parts])[:-1]
-    *matrix, products, square = np.split(noisy, ends, axis=-1)
-    out = dict(products=products * (x * t), product_sd=product_sd,
-               square=square[..., 0] * t**2, square_sd=square_sd)
-    return out | dict(gram=_symmetric(*matrix) * x**2, gram_sd=gram_sd) if units.gram else out
+    above, diagonal, products, square = np.split(noisy, ends, axis=-1)
+    return dict(gram=_symmetric(above, diagonal) * x**2, gram_sd=gram_sd,
+                products=products * (x * t), product_sd=product_sd,
+                square=square[..., 0] * t**2, square_sd=square_sd)
 
 def _symmetric(above: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     "Symmetric matrices from their entries above and on the diagonal"

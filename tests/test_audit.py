@@ -1,6 +1,7 @@
 "The audit: known values, what it must catch, and the package's own releases."
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,11 +30,13 @@ from dp_knockoff.audit import (
 )
 from dp_knockoff.clip import Clip
 from dp_knockoff.errors import InputError
+from dp_knockoff.laws import Gaussian, Kernel
 from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.method_labels import LabelsMethod, labels_filter
 from dp_knockoff.method_moments import MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
-from dp_knockoff.models import linear_model
+from dp_knockoff.method_products import _Pairs, products_filter
+from dp_knockoff.models import ar1, linear_model
 from dp_knockoff.moments import Moments
 from dp_knockoff.randomness import stream
 from dp_knockoff.samplers import NumpySampler, SecureSampler, as_sampler
@@ -515,3 +518,62 @@ def test_the_papers_scales_depend_on_the_data():
 def test_a_result_that_holds_a_row_norm_is_a_leak():
     def run(X, y, sampler): return sampler.gaussian(0.0, 1.0, "a"), Moments.from_data(X, y).row_norm
     with pytest.raises(Leak, match="outcome.1"): replay(run, (2 * X, Y), record(run, (X, Y), NumpySampler(0)))
+
+
+# ---------------------------------------------------------------- products
+
+PRODUCTS = partial(products_filter, law=Gaussian(0, ar1(3, .5)), response_bound=2.0, random_state=3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+@pytest.mark.parametrize("name", PAIRS)
+def test_products_keep_their_promise(name, rounds):
+    audit = audit_release(*PAIRS[name], epsilon=1.0, delta=.1, run=PRODUCTS, rounds=rounds, transcripts=3)
+    assert audit.ok and audit.purposes[-1] == "clamped responses" and len(audit.purposes) == rounds + 1
+
+
+def test_products_are_tight():
+    "The longest rows with opposite responses spend what is not kept for the count"
+    pair = first_row([50.0] * 3, 1e9), first_row([50.0] * 3, -1e9)
+    audit = audit_release(*pair, epsilon=1.0, delta=.1, run=PRODUCTS, rounds=1, transcripts=2)
+    assert audit.ok and np.isclose(audit.ratio**2, .99, rtol=1e-4)
+    two = partial(PRODUCTS, rounds=1, rows_per_person=2)
+    persons = audit_release(*pair, epsilon=1.0, delta=.1, run=two, transcripts=2)
+    assert np.isclose(persons.ratio, audit.ratio / 2, rtol=1e-4)
+
+
+class Unchecked(Kernel):
+    "A kernel that nobody has tried on made-up rows"
+    def __post_init__(self): pass
+
+
+def of_two_rows(X, U): return norm.ppf(U) + X[0]
+
+
+def broken_products(monkeypatch, kind):
+    "One mistake each"
+    ours = _Pairs.rows
+    if kind == "kernel of two rows": return partial(PRODUCTS, law=Unchecked(of_two_rows, 3))
+    if kind == "largest row as unit":
+        def rows(self, X, part, first): return ours(self, X / np.abs(X).max(), part, first)
+        monkeypatch.setattr(_Pairs, "rows", rows)
+    if kind == "refuses large rows":
+        def rows(self, X, part, first):
+            if np.abs(X).max() > 1e4: raise InputError("too large")
+            return ours(self, X, part, first)
+        monkeypatch.setattr(_Pairs, "rows", rows)
+    if kind == "half the noise":
+        sensitivity = property(lambda self: 1.0)
+        monkeypatch.setattr(private_moments.Units, "sensitivity", sensitivity)
+    return PRODUCTS
+
+
+@pytest.mark.parametrize("kind", ["kernel of two rows", "largest row as unit", "refuses large rows",
+                                  "half the noise"])
+def test_the_audit_of_products_would_notice(kind, monkeypatch):
+    run = broken_products(monkeypatch, kind)
+    def with_first(x, t): return np.vstack([np.full(3, x), np.abs(X[1:])]), np.append(t, np.full(119, 2.0))
+    pair = with_first(1.0, 1e9), with_first(1e6, -1e9)
+    try: audit = audit_release(*pair, epsilon=1.0, delta=.1, run=run, rounds=1, transcripts=2)
+    except Leak: return
+    assert not audit.ok
