@@ -9,15 +9,19 @@ _modules = {
     # for people with data
     "private_filter": "methods", "knockoff_filter": "filter",
     "filter_one": "method_one", "filter_two": "method_two",
-    "moments_filter": "method_moments", "labels_filter": "method_labels", "select": "selection",
+    "moments_filter": "method_moments", "labels_filter": "method_labels",
+    "products_filter": "method_products", "select": "selection",
     "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
     # data and bounds
     "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
-    "ExactMoments": "moments", "Clip": "clip",
+    "ExactMoments": "moments", "Clip": "clip", "Dictionary": "dictionary", "as_dictionary": "dictionary",
+    # public laws of rows
+    "Gaussian": "laws", "Levels": "laws", "Independent": "laws", "Blocks": "laws", "check_law": "laws",
     # methods, releases, selections
     "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two",
-    "MomentsMethod": "method_moments", "LabelsMethod": "method_labels", "METHODS": "methods",
-    "PrivateMoments": "estimate", "Release": "selection",
+    "MomentsMethod": "method_moments", "LabelsMethod": "method_labels", "ProductsMethod": "method_products",
+    "METHODS": "methods", "PrivateMoments": "estimate", "ProductsRelease": "method_products",
+    "Release": "selection",
     "Selection": "selection", "Statistic": "statistics",
     # privacy
     "Budget": "mechanisms", "Ledger": "ledger", "NumpySampler": "samplers", "SecureSampler": "samplers",

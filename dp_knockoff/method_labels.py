@@ -5,7 +5,7 @@
 # %% ../nbs/54_method_labels.ipynb #2db4f919
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -59,7 +59,7 @@ class _Longest:
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelsRelease(CanonicalRelease):
     "Noisy products of a public design with private responses, as coefficients"
-    names: tuple       # the variables
+    columns: tuple     # of the design
     n: int             # rows
     budget: Budget     # what was spent
     products: np.ndarray # of the design with the responses, with noise
@@ -71,6 +71,7 @@ class LabelsRelease(CanonicalRelease):
     sampler: str       # who drew the noise
     simulated: bool    # was it drawn for a simulation?
     rows_per_person: int # how many responses together are protected
+    groups: dict = field(default_factory=dict) # several columns that are one variable
     method = "labels"
 
     @property
@@ -170,7 +171,7 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person)
+                             not sampler.private, self.rows_per_person, source.groups)
 
 # %% ../nbs/54_method_labels.ipynb #b56eced4
 def labels_filter(
@@ -189,6 +190,8 @@ def labels_filter(
     s=None,                  # "lam_min", "equi", "sdp" or "mvr" (default)
     statistic=None,          # a Statistic, or f(A, b) -> p numbers; default: Lasso on the canonical scale
     offset: int = 1,         # 1: knockoff+; 0: modified rate only
+    dictionary=None,         # public facts about the columns: a path, a dict or a Dictionary
+    groups=None,             # several columns that are one variable: {variable: [columns]}
     rows_per_person: int = 1, # protect any so many responses together
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
     random_state=None,        # for simulations: None, an int or a Generator
@@ -202,4 +205,4 @@ def labels_filter(
                           response_center=response_center, intercept=intercept,
                           rows_per_person=rows_per_person)
     draw = dict(simulation=simulation, random_state=random_state, ledger=ledger, sampler=sampler)
-    return release_and_select(method, question, data, y, **draw)
+    return release_and_select(method, question, data, y, dictionary, groups, **draw)

@@ -5,7 +5,7 @@
 # %% ../nbs/53_method_moments.ipynb #efe73127
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -108,7 +108,8 @@ class MomentsMethod(Method):
         last = self.balance, sampler, self.rows_per_person, release_id
         if isinstance(source, MomentsSource):
             self._check_collected(source)
-            return release_rounds(source, source.clip, self.budget, mu, 1, *last)
+            found = release_rounds(source, source.clip, self.budget, mu, 1, *last)
+            return replace(found, groups=source.groups)
         for name, value in self._bounds.items(): check_bound(name, value)
         private = [name for name, value in self._bounds.items() if value == "private"]
         if source.once and (self.rounds > 1 or private):
@@ -116,12 +117,19 @@ class MomentsMethod(Method):
             if private: why += " and private bounds"
             raise InputError(f"{why} need several passes, and this source can be read only once: "
                              "pass a file, or a function that returns a fresh iterator")
-        clip = self.clip
+        clip = self._clip_for(source)
         if private:
             search = mu * np.sqrt(SEARCH) / self.rows_per_person
             clip = private_clip(source, clip, search, sampler, private)
             mu *= np.sqrt(1 - SEARCH)
-        return release_rounds(source, clip, self.budget, mu, self.rounds, *last)
+        found = release_rounds(source, clip, self.budget, mu, self.rounds, *last)
+        return replace(found, groups=source.groups)
+
+    def _clip_for(self, source) -> Clip:
+        "The bounds, with the dictionary's ranges where none are given"
+        known = getattr(source.dictionary, "ranges", {})
+        ranges = {name: known[name] for name in source.names if name in known} | (self.ranges or {})
+        return replace(self.clip, ranges=ranges)
 
     def _check_collected(self, source: MomentsSource) -> None:
         "Moments that were collected before hold their own bounds, and can be released once"
@@ -159,6 +167,8 @@ def moments_filter(
     s=None,                  # "lam_min" (the paper's), "equi", "sdp" or "mvr" (default)
     statistic=None,          # a Statistic, or f(A, b) -> p numbers; default: Lasso on the canonical scale
     offset: int = 1,         # 1: knockoff+; 0: modified rate only
+    dictionary=None,         # public facts about the columns: a path, a dict or a Dictionary
+    groups=None,             # several columns that are one variable: {variable: [columns]}
     rows_per_person: int = 1, # protect any so many rows together
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
     random_state=None,        # for simulations: None, an int or a Generator
@@ -172,4 +182,4 @@ def moments_filter(
                            ranges=ranges, response_center=response_center, intercept=intercept,
                            rounds=rounds, balance=balance, rows_per_person=rows_per_person)
     draw = dict(simulation=simulation, random_state=random_state, ledger=ledger, sampler=sampler)
-    return release_and_select(method, question, data, y, **draw)
+    return release_and_select(method, question, data, y, dictionary, groups, **draw)

@@ -93,6 +93,8 @@ def filter_two(
     fdr: float = 0.2,           # q
     statistic=Statistic(),      # Statistic("ols", "csm"), equation (7), or "lcd" for "csm", equation (6)
     offset: int = 1,            # 1: knockoff+; 0: modified rate only
+    dictionary=None,            # public facts about the columns: a path, a dict or a Dictionary
+    groups=None,                # several columns that are one variable: {variable: [columns]}
     simulation: bool = False,   # draw NumPy's noise, which can be repeated and protects nobody?
     random_state=None,          # for simulations: None, an int or a Generator
     sampler=None,               # draws the noise; default: OpenDP's, or NumPy's for simulations
@@ -102,4 +104,4 @@ def filter_two(
     method = MethodTwo(epsilon=epsilon, delta=delta, row_bound=row_bound, sigma=sigma, beta_norm=beta_norm,
                        beta_max=beta_max, bounds=bounds, ridge_penalty=ridge_penalty, delta_split=delta_split)
     draw = dict(simulation=simulation, random_state=random_state, sampler=sampler)
-    return release_and_select(method, question, data, y, **draw)
+    return release_and_select(method, question, data, y, dictionary, groups, **draw)

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from .errors import InputError, shown
 from .filter import NonPrivate
+from .laws import dictionary_law
 from .method_labels import LabelsMethod
 from .method_moments import MomentsMethod, moments_filter
 from .method_one import MethodOne
+from .method_products import ProductsMethod, products_filter
 from .method_two import MethodTwo
+from .passes import MomentsSource
 from .selection import Selection
+from .sources import open_source
 
 # %% auto #0
-__all__ = ['METHODS', 'takes', 'chooses', 'private_filter']
+__all__ = ['METHODS', 'takes', 'chooses', 'private_filter', 'has_law']
 
 # %% ../nbs/59_methods.ipynb #67cde613
-METHODS = {m.word: m for m in (NonPrivate, MethodOne, MethodTwo, MomentsMethod, LabelsMethod)}
+METHODS = {method.word: method for method in (NonPrivate, MethodOne, MethodTwo,
+                                              MomentsMethod, LabelsMethod, ProductsMethod)}
 
 def takes(
     word: str, # a method
@@ -46,7 +52,10 @@ def private_filter(
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of unlike units
     response_center=0.0,    # public centre of the response
     intercept: bool = True, # does the model have an intercept?
-    rounds: int = 1,        # passes with noise; more help where signals explain most of the variance
+    rounds=None,            # passes with noise; default: the method's own
+    law=None,               # the public law of a row, if there is one: Gaussian, Levels, ..., or a kernel
+    dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
+    groups=None,            # several columns that are one variable: {variable: [columns]}
     fdr: float = 0.2,       # the wanted bound on the false discovery rate
     rows_per_person: int = 1, # protect any so many rows together
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
@@ -54,8 +63,23 @@ def private_filter(
     ledger=None,              # a Ledger, or the path of one: told before noise is drawn
 ) -> Selection:
     "Select variables with differential privacy for every pair of datasets that differ in one row"
-    return moments_filter(data, y, epsilon=epsilon, delta=delta,
-                          row_bound=row_bound, response_bound=response_bound,
-                          ranges=ranges, response_center=response_center, intercept=intercept,
-                          rounds=rounds, fdr=fdr, rows_per_person=rows_per_person,
-                          simulation=simulation, random_state=random_state, ledger=ledger)
+    asked = dict(epsilon=epsilon, delta=delta, row_bound=row_bound, response_bound=response_bound,
+                 ranges=ranges, response_center=response_center, fdr=fdr, rows_per_person=rows_per_person,
+                 simulation=simulation, random_state=random_state, ledger=ledger)
+    if rounds is not None: asked["rounds"] = rounds
+    if law is None:
+        data, y = open_source(data, y, dictionary=dictionary, groups=groups), None
+        if not has_law(data): return moments_filter(data, intercept=intercept, **asked)
+        dictionary = groups = None # the source knows them
+    if not intercept:
+        raise InputError(f"intercept={shown(intercept)} has no meaning where the law of the rows is public: "
+                         "leave it out, and pass response_center")
+    return products_filter(data, y, law=law, dictionary=dictionary, groups=groups, **asked)
+
+def has_law(
+    source, # of rows
+) -> bool:
+    "Is every column of the source part of a factor whose levels have probabilities?"
+    if isinstance(source, MomentsSource): return False # there is no row to draw a knockoff for
+    law = dictionary_law(source.dictionary, source.names)
+    return law is not None and set(source.names) <= set(law.names)

@@ -54,6 +54,16 @@ def rows(dataset):
     return X, y, [f"c{j}" for j in range(p)]
 
 
+def law_of_rows(p):
+    "The law of the rows of the datasets without bounds"
+    from dp_knockoff.laws import Gaussian
+    root = np.diag([1.0, *[.8] * (p - 1)]) + np.diag([.6] * (p - 1), -1)
+    return Gaussian(0, root @ root.T)
+
+
+LEVELS = ["low", "middle", "high"]
+FACTS = {"target": "y", "columns": {f"c{j}": {"levels": LEVELS, "probabilities": [.3, .4, .3]}
+                                    for j in range(8)}}
 UNITS = {f"c{j}": (j - 3 * 10.0 ** (j - 2), j + 2.5 * 10.0 ** (j - 2)) for j in range(7)}  # public ranges
 
 
@@ -65,6 +75,11 @@ def opened(data, folder):
     lines = [[*names, "y"], *np.column_stack([X, y]).tolist()]
     text = "".join(",".join(map(str, line)) + "\n" for line in lines)
     if kind == "array": return X, y
+    if kind == "text":  # each column in three levels
+        import pandas as pd
+        text_columns = {name: np.take(LEVELS, np.digitize(x, [-.5, .5])) for name, x in zip(names, X.T)}
+        pd.DataFrame({**text_columns, "y": y}).to_csv(folder / "text.csv", index=False)
+        return str(folder / "text.csv"), "y"
     if kind == "pandas":
         import pandas as pd
         return pd.DataFrame(columns), "y"
@@ -130,6 +145,7 @@ PLUG_INS = {**PAPER, "sigma": "estimate", "beta_norm": "estimate"}
 MOMENTS = dict(epsilon=3.0, delta=1e-3, row_bound=2.5, response_bound=3.0)
 UNLIKE = dict(epsilon=4.0, delta=1e-4, row_bound=1.5, ranges=UNITS, response_center=20.5)
 LABELS = dict(epsilon=1.0, delta=1e-3, sigma=1.0)
+PRODUCTS = dict(epsilon=3.0, delta=1e-3, response_bound=5.0)
 
 # Seeds above 100 were sought: there another default (fdr=.3, offset=0), and another search for bounds, shows.
 CASES = {
@@ -224,6 +240,20 @@ CASES = {
         "labels", "people/arrow", **LABELS, response_bound=6.0, row_bound=2.0, intercept=False, s="lam_min",
         statistic=("ols", "csm"), fdr=.5, sampler=43, random_state=41),
 
+    "products": case("products", "people/array", **PRODUCTS, law="rows", random_state=110),
+    "products, one round, ranges, centre": case(
+        "products", "people/csv", **PRODUCTS, law="rows", rounds=1, ranges={"c2": (-2.0, 3.0)}, row_bound=2.0,
+        response_center=.6, fdr=.5, random_state=52),
+    "products, groups, ols": case(
+        "products", "people/chunks", **PRODUCTS, law="rows", rounds=2, groups={"g": ["x1", "x2"]}, fdr=.5,
+        statistic=("ols", "csm"), offset=0, sampler=45, random_state=53),
+    "products, text": case(
+        "products", "people/text", **PRODUCTS, dictionary="facts", groups={"last": ["c6", "c7"]}, fdr=.3,
+        rows_per_person=2, random_state=54),
+    "products, again": case(
+        "products", "people/parquet", "release", **PRODUCTS, law="rows", random_state=55,
+        again=dict(fdr=.5, statistic=("lasso", "lcd", 1.0), offset=0, random_state=56)),
+
     "selector, none, chunks": case(
         "none", "plain/array", "partial_fit", s="sdp", statistic=("lasso", "lcd", .4), random_state=42),
     "selector, two": case(
@@ -234,6 +264,12 @@ CASES = {
     "selector, moments, chunks": case(
         "moments", "people/array", "partial_fit", **MOMENTS, ranges={"x2": (-2.0, 3.0)}, random_state=45),
 
+    "selector, products": case(
+        "products", "people/pandas", "fit", **PRODUCTS, law="rows", groups={"g": ["c0", "c3"]}, fdr=.3,
+        random_state=57),
+    "selector, products, text": case(
+        "products", "people/text", "fit", **PRODUCTS, dictionary="facts", rounds=2, fdr=.3, random_state=58),
+
     "command, none": case("none", "plain/csv", "command", intercept=False, random_state=100),
     "command, two": case("two", "bounded/parquet", "command", **PAPER, bounds="tight", random_state=47),
     "command, moments": case(
@@ -243,6 +279,14 @@ CASES = {
     "command on release": case(
         "moments", "people/csv", "command on release", **MOMENTS, random_state=50,
         again=dict(fdr=.5, sigma=1.1, random_state=51)),
+    "command, products": case(
+        "products", "people/parquet", "command", **PRODUCTS, law="table", rounds=1, fdr=.3, random_state=59),
+    "command, products, text": case(
+        "products", "people/text", "command", **PRODUCTS, dictionary="facts", groups={"g": ["c1", "c4"]},
+        fdr=.3, random_state=60),
+    "command on release, products": case(
+        "products", "people/csv", "command on release", **PRODUCTS, law="rows", random_state=61,
+        again=dict(fdr=.5, random_state=62)),
 }
 
 
@@ -256,7 +300,11 @@ def numbers(selected, W, signs, threshold, noise, release=None, estimate=None):
     out = dict(selected=list(selected), signs=np.asarray(signs).tolist(), W=np.asarray(W).tolist(),
                threshold=threshold if threshold is not None and np.isfinite(threshold) else None)
     out |= {f"noise on {name}": float(scale) for name, scale in noise.items()}
-    if release is not None:
+    if hasattr(release, "starts"):
+        out |= {f"released {name}": getattr(release, name).ravel().tolist()
+                for name in ("products", "squares", "starts", "bounds", "product_sds", "square_sds")}
+        out["released clamped"] = float(release.clamped)
+    elif release is not None:
         out |= {"released gram": matrix(release.gram), "released products": release.products.tolist()}
         for name in ("square", "clamped", "gram_sd", "product_sd", "square_sd"):
             out[f"released {name}"] = float(getattr(release, name))
@@ -314,11 +362,29 @@ def arguments_of_command(method, options, folder):
         if name == "ranges":
             (folder / "ranges.json").write_text(json.dumps(value))
             value = folder / "ranges.json"
+        if name == "groups":
+            (folder / "groups.json").write_text(json.dumps(value))
+            value = folder / "groups.json"
+        if name == "dictionary":
+            (folder / "facts.toml").write_text(as_toml(value))
+            value = folder / "facts.toml"
+        if name == "law":  # of a public table
+            X, _, names = rows("people")
+            np.savetxt(folder / "law.csv", X[:500], "%.6f", ",", header=",".join(names), comments="")
+            value = folder / "law.csv"
         option = "--seed" if name == "random_state" else "--" + name.replace("_", "-")
         if name == "simulation": out += ["--simulate"]
         elif name != "intercept": out += [option, str(value)]
         elif value is False: out += ["--no-intercept"]
     return out
+
+
+def as_toml(facts):
+    "A dictionary as a file"
+    lines = [f'target = "{facts["target"]}"']
+    for name, column in facts["columns"].items():
+        lines += [f"[columns.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in column.items())]
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------- this package
@@ -335,22 +401,26 @@ def ask_package(question, folder):
     "The same, with knockoffs from whatever seed a release has"
     import dp_knockoff as dp
     from dp_knockoff.cli import main
+    from dp_knockoff.methods import METHODS
 
     method, via = question["method"], question["via"]
     ask = getattr(dp, dict(none="knockoff_filter", one="filter_one", two="filter_two",
-                           moments="moments_filter", labels="labels_filter")[method])
+                           moments="moments_filter", labels="labels_filter",
+                           products="products_filter")[method])
     bounds = "row_bound", "response_bound", "ranges", "response_center", "intercept"
 
     def spelled(options):
         out = dict(options)
         if isinstance(out.get("statistic"), tuple): out["statistic"] = dp.Statistic(*out["statistic"])
         if out.get("statistic") == "own": out["statistic"] = own
+        if out.get("law") == "rows": out["law"] = law_of_rows(8)
+        if "dictionary" in out: out["dictionary"] = FACTS
         if "sampler" in out: out["sampler"] = dp.NumpySampler(out["sampler"])
         if method != "none": out["simulation"] = True
         return out
 
     def answer(selection):
-        released = selection.release if method == "moments" else None
+        released = selection.release if method in ("moments", "products") else None
         return numbers(selection.selected, selection.W, selection.signs, selection.threshold,
                        getattr(selection.release, "noise", {}), released,
                        selection.estimate if method in ("moments", "labels") else None)
@@ -366,7 +436,7 @@ def ask_package(question, folder):
 
     def release(options):
         draw = {name: options.pop(name) for name in ("random_state", "simulation")}
-        dp.MomentsMethod(**options).release(data, y, **draw).save(folder / "release.npz")
+        METHODS[method](**options).release(data, y, **draw).save(folder / "release.npz")
         return folder / "release.npz"
 
     def collect(options):
@@ -380,7 +450,7 @@ def ask_package(question, folder):
     if via == "filter": return answer(ask(data, y, **options))
     if via == "source": return answer(ask(dp.open_source(data, y, columns=question["keep"]), **options))
     if via == "saved": return answer(ask(collect(options), **options))
-    if via == "release": return answer(dp.select(dp.PrivateMoments.load(release(options)), **again))
+    if via == "release": return answer(dp.select(METHODS[method].releases.load(release(options)), **again))
     if via == "command": return command(data, y, options)
     if via == "command on moments": return command(collect(options), None, options)
     if via == "command on release": return command(release(options), None, again)
@@ -392,7 +462,7 @@ def ask_package(question, folder):
 
 def table_and_response(data, y):
     "Features and response apart, as scikit-learn wants them"
-    return (data.drop(columns=y), data[y]) if isinstance(y, str) else (data, y)
+    return (data.drop(columns=y), data[y]) if isinstance(y, str) and not isinstance(data, str) else (data, y)
 
 
 # ---------------------------------------------------------------- the tests

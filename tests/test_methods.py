@@ -11,11 +11,13 @@ import pytest
 import dp_knockoff
 from dp_knockoff.clip import Clip
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.laws import Gaussian, Levels
 from dp_knockoff.ledger import Ledger
 from dp_knockoff.mechanisms import Budget, analytic_ratio
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
+from dp_knockoff.method_products import products_filter
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS, chooses, private_filter, takes
 from dp_knockoff.moments import Moments
@@ -26,14 +28,15 @@ from dp_knockoff.testing import refusal
 from watched import Dying, Trusted, Unused, unread
 
 FILTERS = {"none": knockoff_filter, "one": filter_one, "two": filter_two, "moments": moments_filter,
-           "labels": labels_filter}
+           "labels": labels_filter, "products": products_filter}
 PAPER = dict(epsilon=20.0, delta=1e-2, row_bound=1.0, sigma=1.0, beta_norm=2.0)
 OPTIONS = {"none": {}, "one": PAPER, "two": PAPER,
            "moments": dict(epsilon=3.0, delta=1e-3, row_bound=.8, response_bound=3.0, intercept=False),
-           "labels": dict(epsilon=3.0, delta=1e-3, response_bound=4.0, sigma=1.0, row_bound=.9)}
+           "labels": dict(epsilon=3.0, delta=1e-3, response_bound=4.0, sigma=1.0, row_bound=.9),
+           "products": dict(epsilon=3.0, delta=1e-3, response_bound=3.0, law=Gaussian(0, .25 * np.eye(4)))}
 NOISE = ("simulation", "random_state", "sampler")
 DRAWS = {"none": ("random_state",), "one": NOISE, "two": NOISE, "moments": (*NOISE, "ledger"),
-         "labels": (*NOISE, "ledger")}
+         "labels": (*NOISE, "ledger"), "products": (*NOISE, "ledger")}
 PRIVATE = [word for word in FILTERS if word != "none"]
 
 
@@ -51,7 +54,8 @@ def bounded_rows(n=3000, p=4):
 
 
 X, Y = bounded_rows()
-COLUMNS = {**{f"x{j}": X[:, j] for j in range(4)}, "y": Y}
+NAMES = ["x0", "x1", "x2", "x3"]
+COLUMNS = {**dict(zip(NAMES, X.T)), "y": Y}
 
 
 # ---------------------------------------------------------------- one table
@@ -68,7 +72,7 @@ def test_a_method_has_its_word_its_release_and_its_filter(word):
 def test_functions_spell_out_what_methods_take_and_selections_choose(word):
     arguments = inspect.signature(FILTERS[word]).parameters
     taken, chosen = takes(word), chooses(word)
-    assert set(arguments) == {"data", "y", *taken, *chosen, *DRAWS[word]}
+    assert set(arguments) == {"data", "y", "dictionary", "groups", *taken, *chosen, *DRAWS[word]}
     assert all(a.kind is a.KEYWORD_ONLY for name, a in arguments.items() if name not in ("data", "y"))
     for name, default in taken.items():
         missing = inspect.Parameter.empty if default is MISSING else default
@@ -94,7 +98,9 @@ def test_what_can_be_chosen_is_what_select_takes():
 
 def test_private_filter_is_the_moments_filter_with_fewer_choices():
     mine, whole = (inspect.signature(f).parameters for f in (private_filter, moments_filter))
-    assert set(mine) < set(whole) and all(mine[name].default == whole[name].default for name in mine)
+    own = {"law", "rounds"}  # a law is for the products filter, which has another number of rounds
+    assert set(mine) - {"law"} < set(whole)
+    assert all(mine[name].default == whole[name].default for name in set(mine) - own)
     def both(**changed):
         options = {**OPTIONS["moments"], **changed, **seeded("moments", 3)}
         one, two = (f(X, Y, **options) for f in (private_filter, moments_filter))
@@ -103,6 +109,23 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
     assert both(fdr=.4).fdr == .4
     assert both(ranges={"x0": (-2, 2)}, rounds=2, response_bound="private").release.rounds == 2
     assert both(intercept=True, response_center=.3).release.clip.response_center == .3
+
+
+def test_private_filter_is_the_products_filter_where_the_law_is_public():
+    options = OPTIONS["products"] | seeded("products", 3)
+    law, given = options["law"], dict(fdr=.4, rounds=2, response_center=.1, groups={"a": ["x0", "x1"]})
+    assert set(inspect.signature(private_filter).parameters) - {"intercept"} < set(
+        inspect.signature(products_filter).parameters)
+    one, two = (f(X, Y, **options, **given) for f in (private_filter, products_filter))
+    assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
+    assert "intercept=False has no meaning" in refusal(private_filter, X, Y, intercept=False, law=law)
+    trial, facts = text_trial()
+    asked = dict(epsilon=3.0, delta=1e-3, response_bound=4.0, **seeded("products", 3))
+    chosen = private_filter(trial, dictionary=facts, **asked)
+    assert chosen.method == "products"
+    assert (chosen.W == products_filter(trial, dictionary=facts, **asked).W).all()
+    del facts["columns"]["b"]["probabilities"]
+    assert private_filter(trial, dictionary=facts, row_bound=2.0, **asked).method == "moments"
 
 
 @pytest.mark.parametrize("word", METHODS)
@@ -136,6 +159,16 @@ def sources(folder):
             "iterator": (chunks(), None), "source": (open_source(X, Y), None)}
 
 
+def assert_other_knockoffs(found, wanted, signals):
+    "Parts of a cluster's data have uniforms of their own: the same filter, with other knockoffs"
+    assert found.names == wanted.names and found.release.n == wanted.release.n
+    assert set(signals) <= set(found.selected) & set(wanted.selected)
+    assert (found.release.product_sds == wanted.release.product_sds).all()
+    p = len(found.release.columns)
+    originals = np.array([one.release.products[0][:p] for one in (found, wanted)])
+    assert np.allclose(*originals, atol=.02 * np.abs(originals).max())  # the same rows, and the same noise
+
+
 KINDS = ["lists", "pandas", "polars", "query", "csv", "parquet", "npy", "function", "iterator", "source",
          "dask"]
 
@@ -145,15 +178,81 @@ KINDS = ["lists", "pandas", "polars", "query", "csv", "parquet", "npy", "functio
 def test_every_filter_takes_every_kind_of_data(word, kind, tmp_path, monkeypatch):
     if word == "labels":  # its covariance is a sum of floats: the last bits say how the rows were cut
         monkeypatch.setattr(Release, "seed", 7)
-    wanted = FILTERS[word](X, Y, **OPTIONS[word], fdr=.5, **seeded(word, 5))
+    options = {**OPTIONS[word], **(dict(rounds=1) if word == "products" else {})}  # an iterator is read once
+    wanted = FILTERS[word](X, Y, **options, fdr=.5, **seeded(word, 5))
     if kind == "dask":
         da = pytest.importorskip("dask.array")
         data, y = da.from_array(X, chunks=(900, 4)), da.from_array(Y, chunks=900)
     else: data, y = sources(tmp_path)[kind]
-    found = FILTERS[word](data, y, **OPTIONS[word], fdr=.5, **seeded(word, 5))
+    found = FILTERS[word](data, y, **options, fdr=.5, **seeded(word, 5))
+    if word == "products" and kind == "dask": return assert_other_knockoffs(found, wanted, ["x0", "x2"])
     assert found.selected == wanted.selected and found.names == wanted.names and len(wanted) >= 2
     assert np.allclose(found.W, wanted.W, rtol=1e-8, atol=1e-8 * np.abs(wanted.W).max())
-    if word == "moments": assert (found.W == wanted.W).all() and found.release.seed == wanted.release.seed
+    if word not in ("moments", "products"): return
+    assert (found.W == wanted.W).all() and found.release.seed == wanted.release.seed
+
+
+LEVELS = {"no": .5, "pill": .25, "diet": .25}
+
+
+def text_trial(n=3000):
+    "A table of text, and the public facts about it"
+    rng = np.random.default_rng(1)
+    drawn = rng.choice(list(LEVELS), (n, 4), p=list(LEVELS.values()))
+    y = (drawn[:, [0, 2]] == "pill").sum(axis=1) + rng.standard_normal(n)
+    column = {"levels": list(LEVELS), "probabilities": list(LEVELS.values())}
+    facts = {"target": "y", "columns": {name: dict(column) for name in "abcd"} | {"y": {"range": [-9, 9]}}}
+    return pd.DataFrame(dict(zip("abcd", drawn.T)) | {"y": y}), facts
+
+
+def text_tables(folder):
+    "The same text in all forms that may hold some"
+    trial, _ = text_trial()
+    trial.to_csv(folder / "t.csv", index=False)
+    pl.from_pandas(trial).write_parquet(folder / "t.parquet")
+    def chunks(): return (trial[a:a + 800] for a in range(0, 3000, 800))
+    categories = trial.astype(dict.fromkeys("abcd", "category"))
+    dd = pytest.importorskip("dask.dataframe")
+    return {"pandas": trial, "categories": categories, "polars": pl.from_pandas(trial),
+            "query": pl.from_pandas(trial).lazy(), "csv": folder / "t.csv", "parquet": folder / "t.parquet",
+            "function": chunks, "iterator": chunks(), "dask": dd.from_pandas(trial, npartitions=3)}
+
+
+TEXTS = ["pandas", "categories", "polars", "query", "csv", "parquet", "function", "iterator", "dask"]
+ON_TEXT = {"none": {}, "moments": dict(epsilon=3.0, delta=1e-3, row_bound=2.0, response_bound=4.0),
+           "labels": dict(epsilon=3.0, delta=1e-3, response_bound=4.0, sigma=1.0, row_bound=2.0),
+           "products": dict(epsilon=3.0, delta=1e-3, response_bound=4.0)}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("word", ON_TEXT)
+def test_filters_take_text_of_every_kind_with_a_dictionary(word, kind, tmp_path, monkeypatch):
+    if word == "labels": monkeypatch.setattr(Release, "seed", 7)
+    trial, facts = text_trial()
+    asked = dict(dictionary=facts, groups={"rest": ["b", "d"]}, fdr=.5, **ON_TEXT[word], **seeded(word, 5))
+    if word == "products": asked["rounds"] = 1  # an iterator is read once
+    wanted = FILTERS[word](trial, **asked)
+    target = "y" if kind in ("function", "iterator") else None
+    found = FILTERS[word](text_tables(tmp_path)[kind], target, **asked)
+    if word == "products" and kind == "dask": return assert_other_knockoffs(found, wanted, ["a", "c"])
+    assert found.names == ("a", "rest", "c") == wanted.names and {"a", "c"} <= set(found.selected)
+    assert found.selected == wanted.selected and np.allclose(found.W, wanted.W, rtol=1e-8)
+    assert "a  " in repr(found) and "a=pill" not in found.names and len(found.release.columns) >= 8
+
+
+def test_every_text_is_tried(tmp_path): assert list(text_tables(tmp_path)) == TEXTS
+
+
+def test_the_law_is_the_dictionary():
+    "Levels are encoded as the dictionary says, and drawn with its probabilities"
+    trial, facts = text_trial()
+    asked = dict(**ON_TEXT["products"], **seeded("products", 5))
+    by_facts = products_filter(trial, dictionary=facts, **asked)
+    by_law = products_filter(trial, "y", law=Levels({name: LEVELS for name in "abcd"}), **asked)
+    assert (by_facts.W == by_law.W).all() and by_facts.names == by_law.names == tuple("abcd")
+    other = products_filter(trial, "y", law=Levels({name: {**LEVELS, "no": .7, "pill": .05}
+                                                    for name in "abcd"}), **asked)
+    assert (other.W != by_law.W).any()
 
 
 @pytest.mark.parametrize("word", ["none", "one", "two", "moments"])
@@ -200,7 +299,7 @@ def test_methods_are_frozen_keywords_that_can_be_compared_and_replaced(word):
 
 
 BAD = {
-    "none": [dict(s="best"), dict(intercept="yes"), dict(sigma=-1)],
+    "none": [dict(s="best"), dict(intercept="yes"), dict(sigma=-1), dict(law="normal")],
     "one": [dict(epsilon=0), dict(delta=2), dict(row_bound=-1), dict(sigma=None), dict(beta_norm="x"),
             dict(bounds="coupled"), dict(repaired=2), dict(epsilon_split=3), dict(delta_split=(1, 1, 1))],
     "two": [dict(epsilon=0), dict(delta=2), dict(row_bound=-1), dict(sigma=None), dict(beta_norm="x"),
@@ -210,6 +309,9 @@ BAD = {
                 dict(rows_per_person=0)],
     "labels": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(sigma=0),
                dict(response_center="a"), dict(intercept=None), dict(rows_per_person=1.5)],
+    "products": [dict(epsilon=0), dict(delta=2), dict(law=3), dict(law=Gaussian), dict(response_bound=-1),
+                 dict(row_bound="a"), dict(ranges=3), dict(response_center="a"), dict(rounds=1.5),
+                 dict(rows_per_person=0)],
 }
 CASES = [(word, bad) for word in BAD for bad in BAD[word]]
 
@@ -220,7 +322,7 @@ def test_bad_parameters_are_refused_before_anything_is_read_or_drawn(word, bad):
     options = {**OPTIONS[word], **bad}
     sentence = refusal(METHODS[word], **options)
     noise = {} if word == "none" else dict(sampler=Unused())
-    assert refusal(FILTERS[word], unread(["x0", "x1"]), **options, **noise) == sentence
+    assert refusal(FILTERS[word], unread(NAMES), **options, **noise) == sentence
     assert next(iter(bad)).split("_split")[0] in sentence and "\n" not in sentence
 
 
@@ -240,13 +342,13 @@ QUESTIONS = [dict(fdr=0), dict(fdr="a"), dict(offset=2), dict(statistic=3), dict
 @pytest.mark.parametrize("word", METHODS)
 def test_bad_questions_are_refused_before_anything_is_read_or_drawn(word, question):
     noise = {} if word == "none" else dict(sampler=Unused())
-    sentence = refusal(FILTERS[word], unread(["x0", "x1"]), **{**OPTIONS[word], **question}, **noise)
+    sentence = refusal(FILTERS[word], unread(NAMES), **{**OPTIONS[word], **question}, **noise)
     assert next(iter(question)) in sentence
 
 
 @pytest.mark.parametrize("word", PRIVATE)
 def test_a_bad_sampler_is_refused_before_anything_is_read(word):
-    assert "is not a sampler" in refusal(FILTERS[word], unread(["x0", "x1"]), **OPTIONS[word], sampler=Unused)
+    assert "is not a sampler" in refusal(FILTERS[word], unread(NAMES), **OPTIONS[word], sampler=Unused)
 
 
 @pytest.mark.parametrize("word", METHODS)
@@ -264,23 +366,23 @@ def test_holes_in_the_data_are_refused_before_anything_is_drawn(word):
 def test_seeds_belong_to_simulations(word):
     "Refused before anything is read: a seed would let everybody subtract the noise"
     for run in (FILTERS[word], *[private_filter] * (word == "moments")):
-        sentence = refusal(run, unread(["x0", "x1"]), **OPTIONS[word], random_state=0)
+        sentence = refusal(run, unread(NAMES), **OPTIONS[word], random_state=0)
         assert "random_state belongs to simulations" in sentence
     release = METHODS[word](**OPTIONS[word]).release
-    assert "belongs to simulations" in refusal(release, unread("ab"), random_state=0)
+    assert "belongs to simulations" in refusal(release, unread(NAMES), random_state=0)
 
 
 @pytest.mark.parametrize("word", PRIVATE)
 @pytest.mark.parametrize("bad", [-1, 1.5, "a"])
 def test_bad_seeds_of_simulations_are_refused_before_anything_is_read(word, bad):
     draw = dict(simulation=True, random_state=bad)
-    assert "random_state" in refusal(FILTERS[word], unread(["x0", "x1"]), **OPTIONS[word], **draw)
+    assert "random_state" in refusal(FILTERS[word], unread(NAMES), **OPTIONS[word], **draw)
 
 
 @pytest.mark.parametrize("word", PRIVATE)
 def test_simulation_is_true_or_false(word):
     for bad in (1, "yes", None):
-        assert "simulation" in refusal(FILTERS[word], unread(["x0", "x1"]), **OPTIONS[word], simulation=bad)
+        assert "simulation" in refusal(FILTERS[word], unread(NAMES), **OPTIONS[word], simulation=bad)
 
 
 @pytest.mark.parametrize("word", PRIVATE)
@@ -302,7 +404,7 @@ def test_a_release_does_not_look_like_a_simulation(word):
     assert "differential privacy" in found.guarantee and found.guarantee.startswith("Guarantee: ")
 
 
-@pytest.mark.parametrize("word", ["moments", "labels"])
+@pytest.mark.parametrize("word", ["moments", "labels", "products"])
 def test_budgets_that_protect_little_are_said_of_releases_only(word):
     def run(epsilon, delta, **draw):
         with warnings.catch_warnings(record=True) as caught:
@@ -329,9 +431,10 @@ class Auditor(Trusted):
         return super().lattice(value, scale, purpose)
 
 
-STRICT = {"moments": dict(rounds=2, response_bound="private"), "labels": {}}
+STRICT = {"moments": dict(rounds=2, response_bound="private"), "labels": {}, "products": dict(rounds=2)}
 FAILS = [("moments", "response bound, probe 0"), ("moments", "moments"), ("moments", "clamped responses"),
-         ("labels", "products")]
+         ("labels", "products"), ("products", "products 0"), ("products", "products 1"),
+         ("products", "clamped responses")]
 
 
 def strict(word, **changed):
@@ -348,8 +451,8 @@ def test_a_ledger_is_told_once_and_before_the_first_draw(word, tmp_path):
         entry, = ledger.entries
         assert entry.mu == analytic_ratio(Budget(3.0, 1e-4)) and (entry.epsilon, entry.delta) == (3.0, 1e-4)
         assert entry.what == word and not entry.simulated
-        assert entry.unit == {"moments": "1 row", "labels": "1 response"}[word]
-        if word == "moments": assert entry.id in release.ids
+        assert entry.unit == ("1 response" if word == "labels" else "1 row")
+        if word != "labels": assert entry.id in release.ids
     FILTERS[word](X, Y, **strict(word), ledger=str(tmp_path / "l.jsonl"), simulation=True)
     assert [entry.simulated for entry in ledger.entries] == [False, True]
 
@@ -379,12 +482,12 @@ def test_overspending_is_refused_before_a_pass(word):
     FILTERS[word](X, Y, **strict(word), ledger=ledger, sampler=Trusted())
     for epsilon, enough in ((2.3, False), (2.2, True)):
         def again(epsilon=epsilon):
-            return FILTERS[word](unread(["x0", "x1"]), **strict(word, epsilon=epsilon), ledger=ledger)
+            return FILTERS[word](unread(NAMES), **strict(word, epsilon=epsilon), ledger=ledger)
         if enough:
             with pytest.raises(AssertionError, match="read"): again()
         else: assert "would overspend" in refusal(again)
     assert len(ledger.entries) == 1
-    assert "is no ledger" in refusal(FILTERS[word], unread(["x0", "x1"]), **strict(word), ledger=3)
+    assert "is no ledger" in refusal(FILTERS[word], unread(NAMES), **strict(word), ledger=3)
 
 
 def test_rows_and_responses_have_ledgers_of_their_own():
@@ -392,5 +495,5 @@ def test_rows_and_responses_have_ledgers_of_their_own():
     moments_filter(X, Y, **strict("moments", rows_per_person=3), ledger=ledger, sampler=Trusted())
     assert ledger.entries[0].unit == "any 3 rows"
     for word in STRICT:
-        sentence = refusal(FILTERS[word], unread(["x0", "x1"]), **strict(word), ledger=ledger)
+        sentence = refusal(FILTERS[word], unread(NAMES), **strict(word), ledger=ledger)
         assert "this ledger counts what is private for any 3 rows" in sentence
