@@ -75,7 +75,7 @@ def _option(name: str, value=None) -> str:
     "A parameter's name on the command line"
     return ("--no-" if value is False else "--") + name.replace("_", "-")
 
-_DEFAULT = "moments" # the method if none is named; its parameters come first
+_DEFAULT = "moments" # the method if none is named and no law is public; its parameters come first
 
 def _methods_of() -> dict:
     "The words of the methods that know a parameter, by its name"
@@ -152,18 +152,52 @@ def _statistic(option: str, text: str):
 
 def _ranges(option: str, path: str) -> dict:
     "Public ranges of columns, from a JSON file"
+    return _from_json(option, path, '{"age": [20, 70]}', "write one range a column")
+
+def _from_json(option: str, path: str, example: str, way_out: str) -> dict:
+    "An object in a JSON file"
     import json
     from pathlib import Path
 
     from dp_knockoff.errors import InputError
-    try: ranges = json.loads(Path(path).read_text(encoding="utf-8"))
+    try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{option} {path!r} cannot be read ({error.strerror}): give a JSON file") from None
-    except ValueError: ranges = None
-    if not isinstance(ranges, dict):
-        raise InputError(f'{option} {path!r} is not a JSON object like {{"age": [20, 70]}}: '
-                         'write one range a column')
-    return ranges
+    except ValueError: found = None
+    if isinstance(found, dict): return found
+    raise InputError(f"{option} {path!r} is not a JSON object like {example}: {way_out}")
+
+def _groups(option: str, path: str) -> dict:
+    "Several columns that are one variable, from a JSON or TOML file, or from the [groups] of a dictionary"
+    from dp_knockoff.dictionary import load_toml
+    if not path.lower().endswith(".toml"):
+        return _from_json(option, path, '{"size": ["height", "waist"]}', "write the columns of each variable")
+    found = load_toml(path)
+    return found.get("groups", {} if "columns" in found else found)
+
+def _law(option: str, path: str):
+    "The normal law with the means and covariances of a public table"
+    from dataclasses import replace
+
+    import numpy as np
+
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.files import file_header, find_files
+    from dp_knockoff.laws import Gaussian
+    from dp_knockoff.sources import open_source
+    if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        raise InputError(f"{option} {path!r} is no public table: give a .csv or .parquet file "
+                         "with the columns of the data")
+    names = [str(name) for name in file_header(find_files(path)[0]).labels]
+    source = open_source(path, names[-1]) # any column may play the response: all are read
+    try: rows = np.concatenate(source.collect(_whole_rows))
+    except InputError as error: raise error.at(option) from None
+    return replace(Gaussian.from_public(rows), names=names)
+
+def _whole_rows(X, y) -> list:
+    "The rows of a block, the response last"
+    import numpy as np
+    return [np.column_stack([X, y])]
 
 # %% ../nbs/73_cli.ipynb #547e838d
 _OPTIONS = { # parameters that are no plain numbers: what to write, how it is read, help if not the comment
@@ -173,6 +207,7 @@ _OPTIONS = { # parameters that are no plain numbers: what to write, how it is re
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),
     "s": ("NAME", _word, "how far knockoffs are from originals: lam_min (the paper's), equi, sdp or mvr"),
     "ranges": ("FILE", _ranges, 'JSON file with public ranges of columns, e.g. {"age": [20, 70]}'),
+    "law": ("FILE", _law, "public table (.csv, .parquet): rows are normal with its means and covariances"),
     "bounds": ("NAME", _word, "sensitivities: paper, corrected (default), tight, or coupled (only two)"),
     "offset": ("0|1", _count, None),
     "rounds": ("COUNT", _count, None),
@@ -204,10 +239,20 @@ def _add_data(command, what: str) -> None:
     "Which files, and which of their columns"
     add = command.add_argument
     add("data", nargs="+", help=what)
-    add("--target", metavar="NAME", help="name of the response's column")
+    add("--target", metavar="NAME", help="name of the response's column (default: the dictionary's)")
+    add("--dictionary", metavar="FILE",
+        help="TOML file with public facts about the columns: levels of text, ranges, groups, probabilities")
     add("--columns", metavar="NAME,...", help="the columns to use (default: all but the target)")
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
+
+def _may(what: str) -> list:
+    "Methods whose releases can be entered into a ledger, or saved"
+    import inspect
+
+    from dp_knockoff.methods import METHODS
+    return [word for word, method in METHODS.items()
+            if what in inspect.signature(method.release).parameters or hasattr(method.releases, what)]
 
 def _add_select(command) -> None:
     "The arguments of `dp-knockoff select`"
@@ -215,19 +260,24 @@ def _add_select(command) -> None:
     _add_data(command, "file(s): .csv, .csv.gz, .parquet, or .npz as written by `dp-knockoff moments` or "
                        "--save-release")
     add = command.add_argument
-    add("--method", default=_DEFAULT, metavar="WORD",
-        help=f"{', '.join(METHODS)}: see below (default {_DEFAULT})")
+    add("--method", metavar="WORD",
+        help=f"{', '.join(METHODS)}: see below (default {_DEFAULT}; products, if the dictionary has the "
+             "probabilities of all columns)")
     _add_parameters(command, _methods_of())
+    add("--groups", metavar="FILE",
+        help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
     add("--simulate", action="store_true",
         help="draw NumPy's noise, to try things out: NOT private, and the result says so")
     add("--seed", type=int, help="for --simulate and method none: the same numbers every time")
     add("--ledger", metavar="FILE",
-        help="[moments, labels] enter the release into this ledger first, and refuse to overspend")
+        help=f"[{', '.join(_may('ledger'))}] enter the release into this ledger first, and refuse to "
+             "overspend")
     add("--json", action="store_true", help="print the result as JSON")
     add("--out", action="append", default=[], metavar="FILE",
         help="also write it: .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
     add("--save-release", metavar="FILE",
-        help="[moments] keep the release (.npz), to select again at no cost, or to add it to others")
+        help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
+             "it to others")
     add("--dry-run", action="store_true",
         help="spend nothing, read no rows but the first lines of a CSV file: print the plan, the noise, and "
              "the power to expect")
@@ -247,7 +297,8 @@ def _check_meaning(given: dict, word: str, released: bool) -> None:
     for name, value in given.items():
         option = _option(name, value)
         if word not in known[name]:
-            raise InputError(f"{option} has no meaning for --method {word}: leave it out")
+            others = "" if released else f", or pass --method {' or '.join(known[name])}"
+            raise InputError(f"{option} has no meaning for --method {word}: leave it out{others}")
         if released and name not in chooses(word):
             raise InputError(f"{option} cannot be changed for a release that exists: leave it out")
 
@@ -322,18 +373,17 @@ def _check_archive(option: str, path: str) -> None:
         raise InputError(f"{option} {path!r} does not end in .npz: moments are kept as NumPy archives")
     check_place(path)
 
-def _check_places(args, released: bool) -> None:
+def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
     from dp_knockoff.archives import check_place
     from dp_knockoff.errors import InputError
-    from dp_knockoff.methods import METHODS
     from dp_knockoff.plots import check_picture
     for out in args.out:
         check = check_place if out.lower().endswith((".json", ".csv")) else check_picture
         check(out)
     if not args.save_release: return
-    if not hasattr(METHODS[args.method].releases, "save"):
-        raise InputError(f"--save-release has no meaning for --method {args.method}: leave it out")
+    if word not in _may("save"):
+        raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
     if released and len(_paths(args)) == 1:
         raise InputError("--save-release has no meaning for one release that exists: leave it out")
     _check_archive("--save-release", args.save_release)
@@ -343,41 +393,56 @@ def _paths(args) -> list:
     from dp_knockoff.files import find_files
     return find_files(args.data)
 
-def _releases(paths: list) -> list:
-    "Those of the files that hold a release"
-    from dp_knockoff.archives import archive_kind
-    saved = [path for path in paths if path.lower().endswith(".npz")]
-    return [path for path in saved if archive_kind(path) == "private moments"]
+_KINDS = {"private moments": "moments", "private products": "products"} # saved releases, by method
 
-def _is_release(args) -> bool:
-    "Are the files releases that exist? Then nothing else can be asked of the data"
+def _releases(paths: list) -> dict:
+    "Those of the files that hold a release, and the method of each"
+    from dp_knockoff.archives import archive_kind
+    kinds = {path: archive_kind(path) for path in paths if path.lower().endswith(".npz")}
+    return {path: _KINDS[kind] for path, kind in kinds.items() if kind in _KINDS}
+
+def _released_by(args) -> str | None:
+    "The method, if the files are releases that exist: then nothing else can be asked of the data"
     from dp_knockoff.errors import InputError
     paths = _paths(args)
     releases = _releases(paths)
-    if not releases: return False
+    if not releases: return None
+    first, word = next(iter(releases.items()))
     for path in paths:
         if path not in releases:
-            raise InputError(f"{releases[0]!r} is a release, and {path!r} is none: select from releases, "
+            raise InputError(f"{first!r} is a release, and {path!r} is none: select from releases, "
                              "or from data that was not released yet")
-    for name, usual in (("target", None), ("columns", None), ("method", _DEFAULT)):
-        if getattr(args, name) != usual:
+        if releases[path] != word:
+            raise InputError(f"{first!r} is a release of method {word}, and {path!r} of {releases[path]}: "
+                             "they cannot be added; select from each")
+    for name in ("target", "columns", "method", "dictionary", "groups"):
+        if getattr(args, name) is not None and (name, args.method) != ("method", word):
             raise InputError(f"--{name} cannot be changed for a release that exists: leave it out")
-    return True
+    return word
 
 # %% ../nbs/73_cli.ipynb #e7b22ef5
+_CHOSEN = "Method products was chosen, as the dictionary has the probabilities of all columns (see --method)."
+
+def _word_of(args) -> str:
+    "The method that was named; products, if the dictionary holds the law of all columns; or the default"
+    from dp_knockoff.errors import check_option
+    from dp_knockoff.methods import METHODS, has_law
+    if args.method is not None: return check_option("--method", args.method, list(METHODS))
+    return "products" if args.dictionary and has_law(_open(args)) else _DEFAULT
+
 def _asked(args) -> tuple:
     "The method, or None if its release exists already; the question; and how to draw"
-    from dp_knockoff.errors import check_option
     from dp_knockoff.methods import METHODS, chooses, takes
     from dp_knockoff.selection import Question
-    word = check_option("--method", args.method, list(METHODS))
-    released = _is_release(args)
+    from dp_knockoff.setting import PaperMethod
+    released = _released_by(args) is not None
+    word = _released_by(args) or _word_of(args)
     given = {name: getattr(args, name) for name in _methods_of() if getattr(args, name) is not None}
-    if given.get("intercept") is False and "intercept" not in takes(word): given.pop("intercept")
+    if given.get("intercept") is False and issubclass(METHODS[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released)
     if not released: _check_complete(word, given)
     draw = _draw(args, word, released)
-    _check_places(args, released)
+    _check_places(args, word, released)
     values = _values(given)
     question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
     if released: return None, question, draw
@@ -387,14 +452,18 @@ def _asked(args) -> tuple:
 # %% ../nbs/73_cli.ipynb #a453719c
 def _open(args, progress=None):
     "The source behind the files"
+    from dp_knockoff.dictionary import as_dictionary
     from dp_knockoff.errors import InputError
     from dp_knockoff.sources import open_source
     collected = all(path.lower().endswith(".npz") for path in args.data)
-    if not (args.target or collected):
+    dictionary = as_dictionary(args.dictionary) if args.dictionary else None
+    if not (args.target or collected or getattr(dictionary, "target", None)):
         raise InputError("--target is missing: pass the name of the response's column")
     columns = [name.strip() for name in args.columns.split(",")] if args.columns else None
+    groups = _groups("--groups", args.groups) if getattr(args, "groups", None) else None
     data = args.data if len(args.data) > 1 else args.data[0]
-    return open_source(data, args.target, columns=columns, progress=progress)
+    return open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
+                       progress=progress)
 
 def _row_bar():
     "A progress bar over rows, on standard error"
@@ -404,18 +473,23 @@ def _row_bar():
 def _released(paths: list):
     "The release that was saved, or the sum of several"
     from dp_knockoff.errors import InputError
-    from dp_knockoff.estimate import PrivateMoments
-    total = PrivateMoments.load(paths[0])
+    from dp_knockoff.methods import METHODS
+    load = METHODS[_releases(paths)[paths[0]]].releases.load
+    total = load(paths[0])
     for path in paths[1:]:
-        try: total += PrivateMoments.load(path)
+        try: total += load(path)
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
 def _selection(args, method, question, draw: dict):
     "Read, release and select; or select from the release that exists"
+    from dataclasses import replace
+
     from dp_knockoff.selection import release_and_select, select
     if method is None: return select(_released(_paths(args)), **vars(question))
-    with _row_bar() as bar: return release_and_select(method, question, _open(args, bar.update), **draw)
+    with _row_bar() as bar: found = release_and_select(method, question, _open(args, bar.update), **draw)
+    chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
+    return replace(found, notes=(*found.notes, *chosen))
 
 # %% ../nbs/73_cli.ipynb #b013bb54
 _MOST = 60 # rows of the table
@@ -560,9 +634,31 @@ def _forecast_labels(args, method, source, rows: int, fdr: float) -> list:
             f"An estimate would have standard deviation {sd:.2g} ({without:.2g} without privacy).",
             "Assumed: uncorrelated columns with variance 1."]
 
+def _forecast_products(args, method, source, rows: int, fdr: float) -> list:
+    "The products filter: rounds, and the noise on a product"
+    from dp_knockoff.clip import Clip
+    from dp_knockoff.laws import law_of
+    from dp_knockoff.private_moments import Units, strict_mu
+    from dp_knockoff.rounds import CHECK
+    rounds, law = method.rounds_of(source), law_of(method.law, source)
+    clip = Clip((2 * (method.row_bound**2 if method.row_bound else law.p))**.5, method.response_bound,
+                intercept=False)
+    mu = strict_mu(method.budget) * (1 - CHECK)**.5 / method.rows_per_person
+    noise = Units(clip, 1.0, gram=False).noise(mu)[2]
+    signal = rows * (args.share / args.signals)**.5 * method.response_bound / _BOUND_SDS
+    most = "" if rounds == 1 else "at most "
+    return [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}, "
+            f"{noise / signal:.2%} of the product of a plausible signal.",
+            f"Law: {law}.",
+            f"Assumed: independent columns, {args.signals} equal signals that explain {args.share:.0%} of "
+            f"the response's variance, and a response bound of {_BOUND_SDS:g} of its standard deviations. "
+            "Power is not foretold."]
+
+_BOUND_SDS = 2.5 # a response bound, in standard deviations of the response
+
 # %% ../nbs/73_cli.ipynb #77e295fb
 _FORECASTS = {"one": _forecast_paper, "two": _forecast_paper, "moments": _forecast_moments,
-              "labels": _forecast_labels}
+              "labels": _forecast_labels, "products": _forecast_products}
 
 def _looked_at(args) -> str:
     "What a dry run saw of the data"
@@ -574,6 +670,7 @@ def _forecast(args, method, question, draw: dict) -> str:
     import numpy as np
 
     from dp_knockoff.errors import InputError
+    from dp_knockoff.variables import Variables
     if method is None:
         return "This release exists already: selecting from it spends nothing. No row was read."
     if method.word not in _FORECASTS:
@@ -584,17 +681,20 @@ def _forecast(args, method, question, draw: dict) -> str:
     if not rows:
         raise InputError("--rows is missing: this file does not tell its number of rows without being read; "
                          "pass e.g. --rows 1e6")
-    p, q = len(source.names), question.fdr
+    variables, q = Variables.of(source.names, source.groups), question.fdr
+    p = len(variables)
     args.signals = args.signals or min(10, p)
     if args.signals > p:
         raise InputError(f"--signals {args.signals} is more than the {p} columns: pass fewer")
-    head = (f"Plan: method {method.word} on {rows:,} rows and {p} columns, budget {method.budget}, "
+    what = f"{len(source.names)} columns" + (f" ({p} variables)" if variables.grouped else "")
+    head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
             f"FDR {q:g}. {_looked_at(args)}; nothing was spent.")
     lines = [head, *_FORECASTS[method.word](args, method, source, rows, q)]
     least = int(np.ceil(1 / q - 1e-12))
     if args.signals < least:
         lines.append(f"Mind that at FDR {q:g} a selection by knockoffs has at least {least} columns or none, "
                      f"more than there are signals ({args.signals}): raise --fdr.")
+    if args.method is None and method.word != _DEFAULT: lines.append(_CHOSEN)
     if "ledger" in draw: lines.append(str(draw["ledger"]).splitlines()[0])
     return "\n".join(lines)
 
@@ -671,7 +771,7 @@ def _moments(args) -> None:
     from dp_knockoff.moments import ExactMoments
     _check_archive("--out", args.out)
     if all(path.lower().endswith(".npz") for path in args.data):
-        for name in ("target", "columns", *_CLIP):
+        for name in ("target", "columns", "dictionary", *_CLIP):
             value = getattr(args, name)
             if value is not None:
                 raise InputError(f"{_option(name, value)} has no meaning for moments that were collected: "

@@ -83,7 +83,8 @@ def _mark_threshold(ax, selection) -> None:
 
 # %% ../nbs/71_plots.ipynb #d7ee7429
 STYLES = {"none": ("no privacy", "-", "o"), "one": ("Method I", "--", "s"), "two": ("Method II", "-.", "^"),
-          "moments": ("moments filter", ":", "D"), "labels": ("labels filter", (0, (6, 1, 1, 1, 1, 1)), "v")}
+          "moments": ("moments filter", ":", "D"), "labels": ("labels filter", (0, (6, 1, 1, 1, 1, 1)), "v"),
+          "products": ("products filter", (0, (8, 2)), "P")}
 
 def plot_curves(
     points,      # list of Point (method, n, power, fdr and their standard errors)

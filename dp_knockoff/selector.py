@@ -17,14 +17,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .clip import Clip
 from .cluster import is_dask
+from .dictionary import as_dictionary
 from .errors import InputError, check_option, shown
 from .ledger import as_ledger
 from .mechanisms import Budget
 from .method_labels import LabelsMethod
 from .method_moments import MomentsMethod, check_bound
+from .method_products import ProductsMethod
 from .methods import METHODS, chooses, takes
 from .moments import ExactMoments, Moments
-from .passes import Source
+from .passes import Source, is_table
 from .randomness import stream
 from .rows import as_matrix, as_vector, check_aligned, check_unique
 from .samplers import as_sampler
@@ -45,7 +47,8 @@ def _draws(word: str) -> list:
 
 def _understands(word: str) -> set:
     "The selector's parameters that mean something to a method"
-    return {"method", "fit_intercept", *takes(word), *chooses(word), *_draws(word)} - {"intercept"}
+    everybodys = "method", "fit_intercept", "dictionary", "groups"
+    return {*everybodys, *takes(word), *chooses(word), *_draws(word)} - {"intercept"}
 
 # %% ../nbs/70_selector.ipynb #dd29ebf3
 def _check_taken(word: str, params: dict) -> None:
@@ -53,13 +56,12 @@ def _check_taken(word: str, params: dict) -> None:
     for name, value in params.items():
         given = value is not None and (name, value) != ("simulation", False)
         if not given or name in _understands(word): continue
+        users = " or ".join(repr(other) for other in METHODS if name in _understands(other))
         if name == "ledger":
             raise InputError(f"method={word!r} is not differentially private for every pair: "
-                             "it cannot enter a ledger; leave ledger out, "
-                             "or use method='moments' or 'labels'")
-        users = [repr(other) for other in METHODS if name in _understands(other)]
+                             f"it cannot enter a ledger; leave ledger out, or use method={users}")
         raise InputError(f"{name}={shown(value)} has no meaning for method={word!r}: leave it out, or use "
-                         f"method={' or '.join(users)}")
+                         f"method={users}")
 
 # %% ../nbs/70_selector.ipynb #af1d7c10
 def _arguments(word: str, params: dict) -> dict:
@@ -68,7 +70,11 @@ def _arguments(word: str, params: dict) -> dict:
     if not isinstance(intercept, (bool, np.bool_)):
         raise InputError(f"fit_intercept={shown(intercept)} is neither True nor False")
     wanted = takes(word)
-    if intercept and "intercept" not in wanted:
+    centred = word == ProductsMethod.word
+    if centred and not intercept:
+        raise InputError("fit_intercept=False has no meaning for method='products', "
+                         "where the law centres the rows: leave it out, and pass response_center")
+    if intercept and "intercept" not in wanted and not centred:
         raise InputError(f"fit_intercept=True is not possible with method={word!r}, "
                          "whose bounds are for a model without intercept: "
                          "pass fit_intercept=False for data that public constants have centred, "
@@ -108,7 +114,15 @@ def _method_and_question(
     known = replace(question, statistic=None) if callable(question.statistic) else question
     known.check(method.releases, _SOME)
     method.check_question(question)
+    _check_facts(params)
     return method, question
+
+def _check_facts(params: dict) -> None:
+    "What is public about the columns"
+    groups = params["groups"]
+    if params["dictionary"] is not None: as_dictionary(params["dictionary"])
+    if groups is None or isinstance(groups, dict): return
+    raise InputError(f"groups={shown(groups)} is not a dict: pass {{variable: [columns]}}")
 
 # %% ../nbs/70_selector.ipynb #a6c83177
 _MAY_HOLD_MOMENTS = (Moments, ExactMoments, Source, str, os.PathLike, list, tuple) # or paths of saved ones
@@ -145,11 +159,22 @@ def _labels(X):
     labels = getattr(X, "columns", None)
     return labels if isinstance(labels, list) or hasattr(labels, "tolist") else ()
 
+# %% ../nbs/70_selector.ipynb #9b4611d1
+def _made_from(source: Source) -> tuple:
+    "For every column of the design, the column of the data that it was made from"
+    columns = getattr(source.dictionary, "columns", {})
+    made = {label: name for name, column in columns.items() for label in column.encoded}
+    return tuple(made.get(name, name) for name in source.names)
+
 # %% ../nbs/70_selector.ipynb #f383f2f4
 def _clip_of_sums(method: Method) -> Clip | None:
     "The bounds in which a method's rows can be summed once and for all; None: rows as they are"
     if isinstance(method, LabelsMethod):
         raise InputError("method='labels' needs more than the sums that partial_fit keeps: "
+                         "call fit, which takes a file or a function that returns chunks, too")
+    if isinstance(method, ProductsMethod) or getattr(method, "law", None) is not None:
+        raise InputError(f"method={method.word!r} draws a knockoff for every row of a law, "
+                         "and partial_fit keeps no rows: "
                          "call fit, which takes a file or a function that returns chunks, too")
     if not isinstance(method, MomentsMethod): return None
     if method.rounds > 1:
@@ -279,16 +304,18 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
     _spent = None    # budgets spent so far
     _releases = 0    # how often noise was drawn
     _simulations = 0 # how many of these were simulations
+    _encoding = None # the dictionary by which collected rows were encoded
 
     def __init__(self, *,
-        method="moments",     # "moments", "labels" (public design), "one" or "two" (the paper's), "none"
+        method="moments",     # "moments", "products" (rows of a public law), "labels", "one", "two", "none"
         epsilon=None,         # privacy budget of one fit, for replacing one row ("labels": one response)
         delta=None,           # privacy budget of one fit
         fdr=0.2,              # q: the wanted bound on the false discovery rate
         row_bound=None,       # public bound on a row's norm: "one", "two" refuse longer rows, others scale
-        response_bound=None,  # "moments", "labels": public bound that scaled responses are clamped to
-        ranges=None,          # "moments": public ranges {column: (low, high)}; an array has x0, x1, ...
-        response_center=None, # "moments", "labels": public centre of the response
+        response_bound=None,  # "moments", "labels", "products": public bound that responses are clamped to
+        ranges=None,          # "moments", "products": public ranges {column: (low, high)}; arrays: x0, ...
+        response_center=None, # "moments", "labels", "products": public centre of the response
+        law=None,             # "products", "none": public law of a row; default: the dictionary's, or none
         sigma=None,           # public noise level ("one", "two": or "estimate"; "none": only for n < 2p)
         beta_norm=None,       # "one", "two": public bound on the norm of the coefficients, or "estimate"
         beta_max=None,        # "two": public bound on the largest coefficient
@@ -297,17 +324,19 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         ridge_penalty=None,   # "two": omega^2 of the ridge version, default 0
         epsilon_split=None,   # "one": shares of epsilon for products, lam_min, Gram matrix
         delta_split=None,     # "one", "two": shares of delta
-        rounds=None,          # "moments": passes with noise, default 1
+        rounds=None,          # "moments", "products": passes with noise; default: the method's own
         balance=None,         # "moments": how much more precisely X'X is released than X'y
         rule=None,            # "moments", "labels": "knockoffs" (default) or "bh"
         statistic=None,       # a Statistic or a function f(A, b) -> p numbers; default: the method's own
-        s=None,               # not "one", "two": how far knockoffs are from originals; default: its own
+        s=None,               # not "one", "two", "products": how far knockoffs are from originals
         fit_intercept=True,   # does the model have an intercept? must be False for "one" and "two"
         offset=1,             # 1: knockoff+ (FDR); 0: modified rate only
-        rows_per_person=None, # "moments", "labels": protect any so many rows (responses) together, default 1
+        rows_per_person=None, # not "one", "two": protect any so many rows (responses) together, default 1
+        dictionary=None,      # public facts about the columns, by which they are encoded: a path, or a dict
+        groups=None,          # several columns that are one variable: {variable: [columns]}
         simulation=False,     # draw NumPy's noise, which can be repeated and protects nobody?
         random_state=None,    # None, or an int: only for simulations, and for the knockoffs of "none"
-        ledger=None,          # "moments", "labels": a Ledger, or the path of one: told before noise is drawn
+        ledger=None,          # not "one", "two": a Ledger, or the path of one: told before noise is drawn
         sampler=None,         # draws the noise; default: OpenDP's, or NumPy's for simulations
     ):
         for name, value in list(locals().items()):
@@ -325,7 +354,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         before = dict(vars(self))
         try:
             self._forget()
-            return self._draw(method, question, self._open(X, y, first=True, least=2))
+            return self._draw(method, question, self._open(method, X, y, first=True, least=2))
         except BaseException:
             if self._releases == before.get("_releases", 0): self.__dict__ = before  # nothing was drawn
             raise
@@ -342,10 +371,20 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
             raise InputError("partial_fit after the result was drawn would need a second one: "
                              f"call fit with all rows{again}, or partial_fit of a clone")
         first = self._moments is None
-        if not first: _Collected(self._moments)(clip)  # refuses other bounds
-        part = self._open(X, y, first, least=1)(clip)
+        if not first: self._collected(method)(clip)  # refuses other bounds
+        part = self._open(method, X, y, first, least=1)(clip)
         self._moments = part if first else self._moments + part
+        if first: self._encoding = self._dictionary()
         return self
+
+    def _dictionary(self): return None if self.dictionary is None else as_dictionary(self.dictionary)
+
+    def _collected(self, method: Method) -> Source:
+        "The rows collected so far, as a source"
+        if self._encoding != self._dictionary():
+            raise InputError("dictionary was changed after rows had been collected: "
+                             "set it back, or call fit")
+        return method.open(_Collected(self._moments), None, self.dictionary, self.groups)
 
     def finish(self) -> DPKnockoffSelector:
         "Draw the result from the rows collected by `partial_fit`; afterwards this does nothing"
@@ -354,30 +393,45 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         method, question = self._asked()
         _clip_of_sums(method)  # refuses what needs more than these sums
         before = self._releases
+        source = self._collected(method)
         collected = vars(self).pop("_moments")  # nobody else can release them meanwhile
-        try: return self._draw(method, question, _Collected(collected))
+        try: return self._draw(method, question, source)
         except BaseException:
             if self._releases == before: self._moments = collected  # nothing was drawn: they may be, once
             raise
 
-    def _open(self, X, y, first: bool, least: int) -> Source:
+    def _open(self, method: Method, X, y, first: bool, least: int) -> Source:
         "The rows as a source; the columns are remembered, or compared with those remembered"
-        if _is_elsewhere(X, y):
-            source = open_source(X, y)
-            if first:
-                self.n_features_in_ = len(source.names)
-                self.feature_names_in_ = np.array(source.names, dtype=object)
+        if not _is_elsewhere(X, y): _check_table(X, y)
+        if _is_elsewhere(X, y) or self._encodes(X):
+            source = method.open(X, y, self.dictionary, self.groups)
+            if source.rows is not None and source.rows < least:
+                raise InputError(f"X has {source.rows} rows: pass at least {least}")
+            if first: self._remember(source, named=_is_elsewhere(X, y) or is_table(X))
             return source
-        _check_table(X, y)
         labels = _labels(X)
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
         X, y = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
-        return open_source(X, y, columns=getattr(self, "feature_names_in_", own))
+        source = open_source(X, y, columns=getattr(self, "feature_names_in_", own))
+        return method.open(source, groups=self.groups)
+
+    def _encodes(self, X) -> bool:
+        "Are columns turned into numbers by a public dictionary: the one given, or that of the law's levels?"
+        return self.dictionary is not None or is_table(X) and hasattr(self.law, "dictionary")
+
+    def _remember(self, source: Source, named: bool) -> None:
+        "The columns of the data, as scikit-learn knows them"
+        raw = list(dict.fromkeys(_made_from(source)))
+        self.n_features_in_ = len(raw)
+        vars(self).pop("feature_names_in_", None)
+        if named: self.feature_names_in_ = np.array(raw, dtype=object)
 
     def _draw(self, method: Method, question: Question, source: Source) -> DPKnockoffSelector:
         "Release and select, and count what it spent"
         how = {name: getattr(self, name) for name in _draws(method.word)}
-        if not _spends(method.word): return self._keep(release_and_select(method, question, source, **how))
+        made_from = _made_from(source)
+        if not _spends(method.word):
+            return self._keep(release_and_select(method, question, source, **how), made_from)
         total = _add_up(self._spent, method.budget)
         meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
         if self._spent and meter.private:
@@ -389,18 +443,19 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
                 self._spent = total
                 self._releases += 1
                 self._simulations += not meter.private
-        return self._keep(selection)
+        return self._keep(selection, made_from)
 
-    def _keep(self, selection) -> DPKnockoffSelector:
+    def _keep(self, selection, made_from: tuple) -> DPKnockoffSelector:
         "The result, in place of all results before and of the rows collected"
         self._forget()
+        self._made_from = made_from
         self.selection_ = selection
         for name in ("W", "threshold", "signs"): setattr(self, f"{name}_", getattr(selection, name))
         return self
 
     def _forget(self) -> None:
         "Drop results and collected rows; what was spent stays spent"
-        for name in (*_RESULTS, "_moments"): vars(self).pop(name, None)
+        for name in (*_RESULTS, "_moments", "_encoding", "_made_from"): vars(self).pop(name, None)
 
     def __getattr__(self, name):
         "Results that were not drawn yet are drawn when they are asked for"
@@ -463,7 +518,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
     ):
         "Fit, and the selected columns"
         _check_bounds(self._asked()[0], X)
-        if _is_elsewhere(X, y):
+        if _is_elsewhere(X, y) or y is None and self.dictionary is not None:
             raise InputError("fit_transform hands rows on, and there is no array or table of them: "
                              "call fit, then transform an array or a table")
         return super().fit_transform(X, y)
@@ -475,13 +530,19 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         check_is_fitted(self, msg="no result is drawn yet: call fit, or finish after partial_fit")
         return super().get_feature_names_out(input_features)
 
-    def _get_support_mask(self): return self.selection_.support
+    def _get_support_mask(self):
+        "Columns of the data of which a selected variable was made"
+        variables = self.selection_.release.variables
+        chosen = {self._made_from[j] for j in variables.columns(np.flatnonzero(self.selection_.support))}
+        return np.array([name in chosen for name in dict.fromkeys(self._made_from)])
 
     def __sklearn_is_fitted__(self): return "selection_" in vars(self)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        encodes = self.dictionary is not None or hasattr(self.law, "dictionary")
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = encodes
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         noisy = self.method != "none" and self._simulates() is False
         tags.non_deterministic = noisy or self.sampler is not None

@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from dp_knockoff.cli import main, parser
 from dp_knockoff.clip import Clip
 from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.laws import Gaussian
 from dp_knockoff.ledger import Ledger
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
+from dp_knockoff.method_products import ProductsRelease, products_filter
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.models import linear_model
@@ -35,6 +38,7 @@ COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
 BUDGET = ["--epsilon", "2", "--delta", "1e-4"]
 BOUNDS = ["--row-bound", "2", "--response-bound", "4"]
 PAPER = ["--epsilon", ".9", "--delta", ".1", "--row-bound", "8", "--sigma", "1", "--beta-norm", "3"]
+PRODUCTS = ["--method", "products", *BUDGET, "--law", "public.csv", "--response-bound", "6"]
 LABELS = ["--method", "labels", *BUDGET, "--response-bound", "6", "--sigma", "1"]
 ON_TABLE = ["select", "t.parquet", "--target", "y"]
 ON_CSV = ["select", "t.csv", "--target", "y"]
@@ -48,6 +52,8 @@ RELEASE = SELECT[:-len(SEED)]
 MOMENTS = dict(epsilon=2.0, delta=1e-4, row_bound=2.0, response_bound=4.0)  # BUDGET and BOUNDS
 SIMULATED = dict(simulation=True, random_state=1)  # SEED
 
+PUBLIC = np.random.default_rng(3).standard_normal((500, 8))  # other people, of the same law
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -58,6 +64,7 @@ def folder(tmp_path, monkeypatch):
     table = pl.DataFrame({**columns, "y": y})
     table.write_parquet("t.parquet")
     table.write_csv("t.csv")
+    pl.DataFrame(PUBLIC, schema=list(columns)).write_csv("public.csv")
     return table
 
 
@@ -136,6 +143,12 @@ EVERY = {
                     dict(**MOMENTS, rule="bh", response_center=.5)),
     "labels": (labels_filter, [*LABELS[2:], "--row-bound", "3"],
                dict(epsilon=2.0, delta=1e-4, response_bound=6.0, sigma=1.0, row_bound=3.0)),
+    "products": (products_filter, [*PRODUCTS[2:], "--rounds", "2", "--response-center", ".5"],
+                 dict(epsilon=2.0, delta=1e-4, response_bound=6.0, rounds=2, response_center=.5,
+                      law=Gaussian.from_public(PUBLIC))),
+    "products, rows": (products_filter, [*PRODUCTS[2:], "--rows-per-person", "2", "--row-bound", "2"],
+                       dict(epsilon=2.0, delta=1e-4, response_bound=6.0, rows_per_person=2, row_bound=2.0,
+                            law=Gaussian.from_public(PUBLIC))),
     "labels, bh": (labels_filter, [*LABELS[2:], "--rule", "bh", "--fdr", ".1", "--intercept"],
                    dict(epsilon=2.0, delta=1e-4, response_bound=6.0, sigma=1.0, rule="bh", fdr=.1)),
 }
@@ -150,10 +163,12 @@ def test_every_method_and_its_options(capsys, folder, case):
     expected = function(*data(folder), **arguments, **(SIMULATED if private else {"random_state": 1}))
     assert found["method"] == word and np.allclose(found["W"], expected.W)
     assert found["signs"] == expected.signs.tolist() and found["noise"] == pytest.approx(expected.noise)
-    assert len(found["selected"]) == len(expected) and found["guarantee"] == expected.guarantee
+    assert len(found["selected"]) == len(expected)
+    told, wanted = (text.partition("(Gaussian(")[0] for text in (found["guarantee"], expected.guarantee))
+    assert told == wanted  # the file's law knows its columns by name
     assert found["explanation"] == expected.explain() and found["notes"] == list(expected.notes)
     assert found["simulation"] is private
-    unit = arguments.get("rows_per_person", 1) if word in ("moments", "labels") else None
+    unit = arguments.get("rows_per_person", 1) if word in ("moments", "labels", "products") else None
     assert found["rows_per_person"] == unit
 
 
@@ -183,7 +198,7 @@ def test_table_report_and_files(capsys):
     assert table["W"].to_list() == found["W"] and table["sign"].to_list() == found["signs"]
     assert table.filter(pl.col("selected") == 1)["feature"].to_list() == found["selected"]
     assert Path("r.png").read_bytes()[:4] == b"\x89PNG"
-    assert sorted(os.listdir(".")) == ["r.csv", "r.json", "r.png", "t.csv", "t.parquet"]  # no leftovers
+    assert sorted(os.listdir(".")) == ["public.csv", "r.csv", "r.json", "r.png", "t.csv", "t.parquet"]
 
 
 def test_the_printed_table_is_in_order_and_cut_short(capsys, monkeypatch):
@@ -309,7 +324,8 @@ def test_a_simulation_says_so_everywhere(capsys):
 
 @pytest.mark.parametrize("word", METHODS)
 def test_who_may_have_a_seed_and_a_ledger(capsys, monkeypatch, word):
-    options = {"none": [], "moments": [*BUDGET, *BOUNDS], "labels": LABELS[2:]}.get(word, PAPER)
+    options = {"none": [], "moments": [*BUDGET, *BOUNDS], "labels": LABELS[2:],
+               "products": PRODUCTS[2:]}.get(word, PAPER)
     argv = [*ON_TABLE, "--method", word, *options]
     Ledger("ledger.jsonl", epsilon=3, delta=1e-3)
     if word == "none":
@@ -320,7 +336,7 @@ def test_who_may_have_a_seed_and_a_ledger(capsys, monkeypatch, word):
     if word != "none":
         code, out, err = run(capsys, *argv, "--seed", "0")
         assert code == 2 and out == "" and "--seed belongs to simulations" in err and "--simulate" in err
-    if word in ("moments", "labels"): return
+    if word in ("moments", "labels", "products"): return
     code, _, err = run(capsys, *argv, "--ledger", "ledger.jsonl")
     assert code == 2 and f"--ledger has no meaning for --method {word}, which is not differentially" in err
 
@@ -636,7 +652,7 @@ def test_interrupted_run_writes_nothing(capsys, monkeypatch):
     code, out, err = run(capsys, *SELECT, "--out", "r.json", "--save-release", "release.npz")
     assert code == 130 and out == "" and "interrupted" in err
     assert Path("r.json").read_text() == "before"
-    assert sorted(os.listdir(".")) == ["r.json", "t.csv", "t.parquet"]
+    assert sorted(os.listdir(".")) == ["public.csv", "r.json", "t.csv", "t.parquet"]
 
 
 def test_too_little_memory_is_a_sentence(capsys, monkeypatch):
@@ -664,7 +680,11 @@ def test_help_tells_what_the_comments_say(capsys, monkeypatch):
         line = next(line for line in lines if line.lstrip().startswith(option + " "))
         return line.split("  ")[-1].strip()
 
-    assert says("--rounds") == "[moments] passes with noise; more than one work on residuals (default 1)"
+    rounds = "[moments] passes with noise; more than one work on residuals (default 1); [products] passes"
+    assert says("--rounds").startswith(rounds)
+    assert says("--law").startswith("[none, products] public table") and "TOML file" in says("--dictionary")
+    assert says("--ledger").startswith("[moments, labels, products] enter the release")
+    assert says("--save-release").startswith("[moments, products] keep the release")
     assert says("--beta-max").startswith("[two] public bound on the largest |beta_j|")
     assert "[one, two] public bound" in says("--row-bound") and "[labels]" in says("--row-bound")
     assert says("--offset") == "1: knockoff+; 0: modified rate only (default 1)"  # for all methods: no list
@@ -721,9 +741,10 @@ def test_figure_writes_its_interface(tmp_path, capsys):
 def test_figure_knows_all_methods_that_can_be_simulated(capsys):
     assert main(["figure", "--sizes", "3e4", "--trials", "4", *SMALL]) == 0
     out = capsys.readouterr().out
-    for label in ("no privacy", "Method I", "Method II", "moments filter"): assert label in out
+    for label in ("no privacy", "Method I", "Method II", "moments filter", "products filter"):
+        assert label in out
     rows = Path("figure/figure.csv").read_text().splitlines()[1:]
-    assert [row.split(",")[0] for row in rows] == ["none", "one", "two", "moments"]
+    assert [row.split(",")[0] for row in rows] == ["none", "one", "two", "moments", "products"]
 
 
 def test_figure_resumes_only_the_same_question(capsys):
@@ -812,3 +833,176 @@ def test_a_table_of_a_simulation_says_so_in_every_line(tmp_path):
         head, *lines = (tmp_path / "table.csv").read_text().splitlines()
         assert head.endswith(",simulation") == bool(marks)
         assert len(lines) == 6 and sum(line.endswith(",NOT private") for line in lines) == marks
+
+
+# a public law, dictionaries, groups
+
+FACTORS = ("arm", "site", "sex", "day", "form")
+COLUMN = """
+[columns.{name}]
+levels = ["no", "pill", "diet"]
+"""
+CHANCES = "probabilities = [0.5, 0.25, 0.25]\n"
+ON_TRIAL = ["select", "trial.csv", "--dictionary", "design.toml", *BUDGET, "--response-bound", "4",
+            "--fdr", ".4"]
+
+
+@pytest.fixture
+def trial():
+    "A table of text, and what is public about it: with the chances of all columns, and without those of one"
+    rng = np.random.default_rng(5)
+    drawn = rng.choice(["no", "pill", "diet"], (4000, 5), p=[.5, .25, .25])
+    y = (drawn[:, [0, 2, 4]] == "pill").sum(axis=1) + rng.standard_normal(4000)
+    table = pl.DataFrame({**dict(zip(FACTORS, drawn.T)), "y": y})
+    table.write_csv("trial.csv")
+    table.write_parquet("trial.parquet")
+    columns = [COLUMN.format(name=name) + CHANCES for name in FACTORS]
+    Path("design.toml").write_text('target = "y"\n' + "".join(columns) + "\n[columns.y]\nrange = [-9, 9]\n")
+    columns[1] = columns[1].replace(CHANCES, "")
+    Path("facts.toml").write_text('target = "y"\n' + "".join(columns))
+    return table
+
+
+CHOSEN = "Method products was chosen, as the dictionary has the probabilities of all columns"
+
+
+def test_a_design_with_probabilities_chooses_products_and_says_so(capsys, trial):
+    expected = products_filter(trial, dictionary="design.toml", epsilon=2.0, delta=1e-4, response_bound=4.0,
+                               fdr=.4, **SIMULATED)
+    found = result(capsys, *ON_TRIAL, *SEED)
+    assert found["method"] == "products" and found["W"] == pytest.approx(list(expected.W))
+    assert found["features"] == list(FACTORS) and {"arm", "sex", "form"} <= set(found["selected"])
+    assert found["notes"][:-1] == list(expected.notes) and found["notes"][-1].startswith(CHOSEN)
+    assert CHOSEN in run(capsys, *ON_TRIAL, *SEED)[1]
+    named = result(capsys, *ON_TRIAL, *SEED, "--method", "products")
+    assert named["W"] == found["W"] and not any(CHOSEN in note for note in named["notes"])
+    assert result(capsys, *ON_TRIAL, *SEED, "--target", "y")["W"] == found["W"]
+    parquet = [word.replace(".csv", ".parquet") for word in ON_TRIAL]
+    assert result(capsys, *parquet, *SEED)["W"] == pytest.approx(found["W"], rel=1e-9)
+
+
+def test_products_is_not_chosen_without_the_chances_of_all_columns(capsys, trial):
+    argv = [word.replace("design", "facts") for word in ON_TRIAL]
+    found = result(capsys, *argv, "--row-bound", "2", *SEED)
+    assert found["method"] == "moments" and found["features"] == list(FACTORS)
+    expected = moments_filter(trial, dictionary="facts.toml", **MOMENTS, fdr=.4, **SIMULATED)
+    assert found["W"] == pytest.approx(list(expected.W))
+    some = result(capsys, *argv, *SEED, "--columns", "arm,sex,form")  # what is left has its chances
+    assert some["method"] == "products" and some["features"] == ["arm", "sex", "form"]
+    said = run(capsys, *argv, "--method", "products")[2]
+    assert "law says nothing about the columns 'site=pill', 'site=diet'" in said
+    collect = ["moments", "trial.csv", "--dictionary", "design.toml", *BOUNDS, "--out", "m.npz"]
+    assert run(capsys, *collect)[0] == 0
+    summed = result(capsys, "select", "m.npz", "--dictionary", "design.toml", *BUDGET, *SEED)
+    assert summed["method"] == "moments" and summed["features"] == list(FACTORS)
+
+
+@pytest.mark.parametrize("name, text", [
+    ("g.json", '{"who": ["sex", "site"]}'), ("g.toml", 'who = ["sex", "site"]'),
+    ("h.toml", '[groups]\nwho = ["sex", "site"]')])
+def test_groups_from_files_have_their_names_everywhere(capsys, trial, name, text):
+    Path(name).write_text(text)
+    outs = ["--out", "r.json", "--out", "r.csv", "--out", "r.svg"]
+    code, out, _ = run(capsys, *ON_TRIAL, *SEED, "--groups", name, *outs)
+    names = ["arm", "who", "day", "form"]
+    assert code == 0 and re.search(r"(?m)^who +\d.* yes$", out) and not re.search(r"(?m)^(sex|site) ", out)
+    found = json.loads(Path("r.json").read_text())
+    assert found["features"] == names and "who" in found["selected"] and len(found["W"]) == 4
+    assert [row["feature"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
+    drawn = Path("r.svg").read_text()
+    assert "<!-- who -->" in drawn and "<!-- sex -->" not in drawn
+
+
+def test_groups_work_for_every_method(capsys, folder):
+    Path("g.json").write_text(json.dumps({"pair": folder.columns[:2]}))
+    for options in ([*BUDGET, *BOUNDS, *SEED], [*LABELS, *SEED], [*PRODUCTS, *SEED], ["--method", "none"],
+                    ["--method", "two", *PAPER, *SEED]):
+        found = result(capsys, *ON_TABLE, *options, "--groups", "g.json")
+        assert found["features"] == ["pair", *folder.columns[2:-1]]
+
+
+def test_a_law_of_more_columns_than_are_used(capsys, folder):
+    some = folder.columns[2:6]
+    found = result(capsys, *ON_TABLE, *PRODUCTS, *SEED, "--columns", ",".join(some))
+    law = Gaussian.from_public(PUBLIC[:, 2:6])
+    expected = products_filter(folder.select(some).to_numpy(), folder["y"].to_numpy(), law=law, epsilon=2.0,
+                               delta=1e-4, response_bound=6.0, **SIMULATED)
+    assert found["features"] == some and found["W"] == pytest.approx(list(expected.W))
+
+
+def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
+    parts = ["a.npz", "b.npz"]
+    for k, path in enumerate(parts):
+        trial[2000 * k:2000 * (k + 1)].write_csv("part.csv")
+        argv = [word.replace("trial.csv", "part.csv") for word in ON_TRIAL]
+        saved = result(capsys, *argv, "--rounds", "1", *SEED[:1], "--seed", str(k), "--save-release", path)
+    again = result(capsys, "select", "b.npz", "--fdr", ".4")
+    assert again["W"] == saved["W"] and again["method"] == "products" and again["features"] == list(FACTORS)
+    both = result(capsys, "select", *parts, "--fdr", ".4", "--save-release", "c.npz")
+    total = ProductsRelease.load("a.npz") + ProductsRelease.load("b.npz")
+    assert both["W"] == pytest.approx(list(select(total, fdr=.4).W)) and both["epsilon"] == 2.0
+    assert ProductsRelease.load("c.npz").n == 4000
+    assert run(capsys, *SELECT, "--save-release", "m.npz")[0] == 0
+    said = run(capsys, "select", "a.npz", "m.npz")[2]
+    assert "'a.npz' is a release of method products, and 'm.npz' of moments: they cannot be added" in said
+    shutil.copy("a.npz", "copy.npz")
+    assert "these hold some of the same rows" in run(capsys, "select", "a.npz", "copy.npz")[2]
+    for more in (["--dictionary", "design.toml"], ["--groups", "g.json"], ["--law", "public.csv"], BUDGET):
+        said = run(capsys, "select", "a.npz", *more)[2]
+        assert f"{more[0]} cannot be changed for a release that exists: leave it out" in said
+    said = run(capsys, "moments", "a.npz", "--out", "n.npz")[2]
+    assert "'a.npz' is a release, not moments" in said
+    assert "This release exists already" in run(capsys, "select", "a.npz", "--dry-run")[1]
+
+
+def test_releases_of_several_rounds_are_not_added(capsys, trial):
+    for path in ("a.npz", "b.npz"): assert run(capsys, *ON_TRIAL, *SEED, "--save-release", path)[0] == 0
+    assert ProductsRelease.load("a.npz").rounds == 3
+    assert "releases of several rounds cannot be added" in run(capsys, "select", "a.npz", "b.npz")[2]
+
+
+def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, monkeypatch, trial):
+    def noise(*more):
+        code, out, err = run(capsys, *argv, *more, "--dry-run")
+        assert code == 0, err
+        return out, float(re.search(r"standard deviation (?:at most )?([\d.]+)", out)[1])
+    argv = [word.replace(".csv", ".parquet") for word in ON_TRIAL]
+    drawn = result(capsys, *argv, "--rounds", "1", *SEED)["noise"]["products"]
+    later = result(capsys, *argv, *SEED)["noise"]["products"]
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(Source, "_pass", never)
+    out, one = noise("--rounds", "1")
+    assert one == pytest.approx(drawn, rel=1e-3) and "1 round;" in out and CHOSEN in out
+    assert "4,000 rows" in out and "nothing was spent" in out and "Law: Levels(10 columns" in out
+    out, three = noise()
+    assert "3 rounds; noise on a product: standard deviation at most" in out and later <= three
+    assert noise("--rows-per-person", "3")[1] == pytest.approx(3 * three, rel=2e-3)
+    assert noise("--row-bound", "1")[1] == pytest.approx(three / 10**.5, rel=2e-3)
+
+
+WRONG_FACTS = {
+    "no dictionary": (["--dictionary", "gone.toml"], "'gone.toml' cannot be opened"),
+    "no groups": (["--groups", "gone.json"], "--groups 'gone.json' cannot be read"),
+    "a list of groups": (["--groups", "list.json"], "is not a JSON object like"),
+    "a group of nothing": (["--groups", "wrong.json"], "'gone'"),
+    "a law for moments": (["--law", "public.csv"], "--law has no meaning for --method moments: leave it out, "
+                                                   "or pass --method none or products"),
+    "a law in no table": (["--method", "products", "--law", "law.json"], "is no public table"),
+    "a law that is not there": (["--method", "products", "--law", "gone.csv"], "'gone.csv'"),
+    "a law of few rows": (["--method", "products", "--law", "few.csv"], "3 rows for 8 columns"),
+    "no law": (["--method", "products"], "--law is missing: pass the public law of a row"),
+    "an intercept for products": (["--method", "products", "--law", "public.csv", "--no-intercept"],
+                                  "--no-intercept has no meaning for --method products"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FACTS)
+def test_wrong_facts_are_one_sentence(capsys, monkeypatch, folder, name):
+    options, says = WRONG_FACTS[name]
+    Path("list.json").write_text("[1]")
+    Path("wrong.json").write_text('{"pair": ["gone", "y"]}')
+    folder[:3, :8].write_csv("few.csv")
+    draw_nothing(monkeypatch)
+    bounds = BOUNDS if "products" not in options else BOUNDS[2:]
+    code, out, err = run(capsys, *ON_TABLE, *BUDGET, *bounds, *options)
+    assert code == 2 and out == "" and err.count("\n") == 1 and says in err

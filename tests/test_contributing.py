@@ -10,6 +10,7 @@ from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.mechanisms import Budget, gaussian_divergence
 from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.selection import SIMULATION, Release, Selection, select
+from dp_knockoff.sources import open_source
 from watched import Trusted
 
 PAGE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
@@ -55,6 +56,14 @@ def test_noise_hides_a_clamped_response(page):
     method = page["LocalNoise"](epsilon=2.0, delta=1e-5, response_bound=1.0)
     first = method.release(X, np.clip(y, -1, 1), simulation=True, random_state=3)
     assert np.array_equal(first.b, method.release(X, y, simulation=True, random_state=3).b)
+
+
+def test_groups_of_the_source_are_variables_of_the_release(page):
+    names = tuple(f"x{j}" for j in range(20))
+    source = open_source(page["X"][:500], page["y"][:500], groups={"pair": ["x0", "x1"]})
+    release = page["method"].release(source, simulation=True, random_state=0)
+    assert release.names == ("pair", *names[2:]) and release.columns == names
+    assert select(release, fdr=.5).W.shape == (19,)
 
 
 def test_the_statistic(page):

@@ -7,9 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.laws import Gaussian
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
+from dp_knockoff.method_products import products_filter
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS
 from dp_knockoff.models import linear_model
@@ -61,6 +63,16 @@ def test_largest_first_and_at_most_so_many():
     order = np.argsort(-np.abs(selection.W), kind="stable")[:5]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == [selection.names[j] for j in order]
     assert len(heights(ax)) == 5
+
+
+def test_groups_are_drawn_by_their_names():
+    groups = {"pair": ["x0", "x1"], "rest": ["x9", "x10", "x11"]}
+    law = Gaussian(0, np.eye(12))
+    private = products_filter(X, Y, law=law, **BUDGET, response_bound=6.0, groups=groups)
+    for selection in (knockoff_filter(X, Y, groups=groups, random_state=0), private):
+        ax = plot_selection(selection, axes())
+        assert {tick.get_text() for tick in ax.get_xticklabels()} == set(selection.names)
+        assert {"pair", "rest", "x2"} <= set(selection.names) and len(heights(ax)) == 9
 
 
 def test_an_empty_selection_says_so():
@@ -140,8 +152,8 @@ def test_where_there_is_no_estimate_there_is_a_sentence():
 def test_every_method_has_its_style():
     assert set(STYLES) == set(METHODS)
     for part in zip(*STYLES.values()): assert len(set(part)) == len(STYLES)
-    assert [STYLES[word][0] for word in ("none", "one", "two", "moments", "labels")] == [
-        "no privacy", "Method I", "Method II", "moments filter", "labels filter"]
+    assert [STYLES[word][0] for word in ("none", "one", "two", "moments", "labels", "products")] == [
+        "no privacy", "Method I", "Method II", "moments filter", "labels filter", "products filter"]
 
 
 @pytest.mark.parametrize("fdr, top", [(.1, .3), (.4, .6)])

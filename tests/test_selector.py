@@ -23,11 +23,13 @@ from sklearn.utils.validation import validate_data
 from dp_knockoff.clip import Clip
 from dp_knockoff.errors import InputError
 from dp_knockoff.filter import knockoff_filter
+from dp_knockoff.laws import Blocks, Gaussian, Levels
 from dp_knockoff.ledger import Ledger
 from dp_knockoff.mechanisms import Budget
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
+from dp_knockoff.method_products import products_filter
 from dp_knockoff.method_two import filter_two
 from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.models import linear_model
@@ -47,6 +49,8 @@ TABLE = pd.DataFrame(X, columns=NAMES)
 WITH_Y = TABLE.assign(y=Y)
 MOMENTS = dict(epsilon=2., delta=1e-5, row_bound=1.7, response_bound=8.)
 LABELS = dict(epsilon=2., delta=1e-5, response_bound=20., sigma=1.)
+LAW = Gaussian(0, np.eye(8))
+PRODUCTS = dict(epsilon=2., delta=1e-5, response_bound=8., law=LAW)
 PAPER = dict(epsilon=.9, delta=1e-2, row_bound=7., sigma=1., beta_norm=12.)
 NO_INTERCEPT = dict(fit_intercept=False)
 UNBOUND = dict(epsilon=None, delta=None, row_bound=None, response_bound=None)
@@ -62,6 +66,9 @@ def moments(**change): return DPKnockoffSelector(**{**MOMENTS, **SIMULATED, **ch
 def labels(**change): return DPKnockoffSelector(**{**LABELS, "method": "labels", **SIMULATED, **change})
 
 
+def products(**change): return DPKnockoffSelector(**{**PRODUCTS, "method": "products", **SIMULATED, **change})
+
+
 def paper(method="two", **change):
     return DPKnockoffSelector(**{**PAPER, **NO_INTERCEPT, "method": method, **SIMULATED, **change})
 
@@ -72,7 +79,7 @@ def none(**change): return DPKnockoffSelector(**{"method": "none", "random_state
 def one(**change): return paper("one", **change)
 
 
-MAKE = {"none": none, "one": one, "two": paper, "moments": moments, "labels": labels}
+MAKE = {"none": none, "one": one, "two": paper, "moments": moments, "labels": labels, "products": products}
 
 
 class Recorder(NumpySampler):
@@ -222,8 +229,27 @@ def test_labels_is_labels_filter(change):
     assert model.privacy_.unit == f"replace {unit}" and unit in model.selection_.release.promise()
 
 
+@pytest.mark.parametrize("change", [
+    {}, dict(fdr=.35), dict(offset=0), dict(row_bound=1.5), dict(response_center=2.), dict(rounds=1),
+    dict(ranges={"x0": (-1, 1)}), dict(statistic=Statistic("ols", "csm")), dict(rows_per_person=2),
+    dict(groups={"first": ["x0", "x1"], "last": ["x6", "x7"]}), dict(law=Gaussian(.1, 2 * np.eye(8)))])
+def test_products_is_products_filter(change):
+    model = products(**change).fit(X, Y)
+    expected = products_filter(X, Y, **SIMULATED, **{**PRODUCTS, **change})
+    assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold
+    assert model.selection_.names == expected.names and model.selection_.guarantee == expected.guarantee
+    assert model.privacy_.unit == ("replace any 2 rows" if "rows_per_person" in change else "replace one row")
+    if change: assert repr(products().fit(X, Y).selection_) != repr(model.selection_)  # it does something
+
+
+def test_the_law_draws_the_knockoffs_of_the_plain_filter():
+    expected = knockoff_filter(X, Y, law=LAW, random_state=0)
+    assert_agrees(none(law=LAW).fit(X, Y), expected)
+    assert (expected.W != none().fit(X, Y).W_).any()
+
+
 def test_it_finds_what_is_there():
-    for make in (moments, labels):
+    for make in (moments, labels, products):
         model = make().fit(X, Y)
         found = model.get_support()
         assert found[BETA != 0].all() and found[BETA == 0].sum() <= 1 # fdr .2 allows a false one
@@ -247,7 +273,8 @@ def test_parameters_are_keyword_only_and_survive():
 
 
 def test_every_parameter_of_every_method_is_offered_and_no_other():
-    offered = {"method", "fit_intercept", "simulation", "random_state", "ledger", "sampler"}
+    offered = {"method", "fit_intercept", "dictionary", "groups", "simulation", "random_state", "ledger",
+               "sampler"}
     for word in METHODS: offered |= {*takes(word), *chooses(word)}
     defaults = {name: p.default for name, p in inspect.signature(DPKnockoffSelector).parameters.items()}
     assert set(defaults) == offered - {"intercept"} == set(moments().get_params())
@@ -261,7 +288,7 @@ def test_none_means_the_methods_own_default():
         for name, default in {**takes(word), "rule": "knockoffs"}.items():
             understood = name in takes(word) or name in chooses(word)
             if name == "intercept" or not understood or getattr(model, name) is not None: continue
-            response = Y if word in ("none", "moments", "labels") else y
+            response = y if word in ("one", "two") else Y
             assert (make(**{name: default}).fit(X, response).W_ == make().fit(X, response).W_).all(), name
 
 
@@ -636,7 +663,7 @@ def test_random_state_reproduces_a_simulation():
     assert (moments_filter(X, Y, simulation=True, random_state=7, **MOMENTS).W == W(7)).all()
 
 
-@pytest.mark.parametrize("word", ["one", "two", "moments", "labels"])
+@pytest.mark.parametrize("word", [word for word in METHODS if word != "none"])
 def test_a_release_has_no_seed(word):
     for change in ({}, dict(sampler=NumpySampler(0)), dict(sampler=SecureSampler())):
         model = MAKE[word](simulation=False, **change)
@@ -884,6 +911,15 @@ def test_chunks_give_what_fit_gives(make, change, response):
     assert parts.finish() is parts and np.allclose(parts.W_, whole.W_, rtol=1e-6, atol=1e-9)
     if make is moments: assert (parts.W_ == whole.W_).all()  # sums in bounds are exact
     assert (parts.get_support() == whole.get_support()).all() and parts.privacy_ == whole.privacy_
+
+
+def test_what_needs_rows_is_not_collected():
+    for model in (products(), products(rounds=1), none(law=LAW)):
+        text = refusal(model.partial_fit, Untouchable(), Untouchable())
+        assert f"method={model.method!r} draws a knockoff for every row" in text and "call fit" in text
+        assert "\n" not in text
+    collected = none().partial_fit(X, Y).set_params(**products().get_params())
+    assert "method='products'" in refusal(collected.finish) and collected._releases == 0
 
 
 def test_labels_are_not_collected():
@@ -1175,13 +1211,24 @@ REFUSED = [
     (paper(statistic=Statistic("path")), "Statistic('ols', 'lcd')"),
     (paper(statistic=own_statistic), "Statistic('ols', 'lcd')"), (none(s="best"), "s='best'"),
     (DPKnockoffSelector(), "epsilon is missing"),
+    (products(epsilon=None), "epsilon is missing"), (products(delta=None), "delta is missing"),
+    (products(response_bound=None), "response_bound is missing: pass a public number"),
+    (products(row_bound=-1), "row_bound=-1"), (products(rounds=0), "rounds=0"), (products(law=3), "law=3"),
+    (products(ranges=[(0, 1)]), "is not a dict"), (products(rows_per_person=0), "rows_per_person=0"),
+    (products(fit_intercept=False), "fit_intercept=False has no meaning for method='products'"),
+    (products(groups=["a"]), "groups=['a'] is not a dict"), (moments(groups="ab"), "groups='ab'"),
+    (products(dictionary=3), "dictionary=3 is neither a path nor a dict"),
+    (products(dictionary="no_such.toml"), "'no_such.toml' cannot be opened"),
+    (moments(dictionary={"columns": {"a": {"levels": ["x"]}}}), "has one level"),
+    (none(law=3), "law=3"), (none(law=LAW, s="sdp"), "s='sdp' belongs to a fixed design"),
 ]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
 def test_parameters_are_refused_before_data_is_touched(model, words):
     for method in (model.fit, model.fit_transform, model.partial_fit):
-        if model.method == "labels" and method == model.partial_fit and "missing" not in words: continue
+        summed = model.method not in ("labels", "products")
+        if not summed and method == model.partial_fit and "missing" not in words: continue
         text = refusal(method, Untouchable(), Untouchable())
         assert words in text and "\n" not in text
 
@@ -1196,17 +1243,19 @@ def test_bounds_are_asked_for_whatever_the_rows_are_in(tmp_path):
 GIVEN = dict(epsilon=1., delta=1e-3, row_bound=2., response_bound=2., ranges={"x0": (0, 1)},
              response_center=0., beta_norm=1., beta_max=1., bounds="tight", repaired=True, ridge_penalty=0.,
              epsilon_split=(.5, .2, .3), delta_split=(.5, .5), s="sdp", rounds=1, balance=1.4, rule="bh",
-             rows_per_person=2, simulation=True, sampler=NumpySampler(0))
-UNDERSTOOD = {"none": {"s"},
+             rows_per_person=2, simulation=True, sampler=NumpySampler(0), sigma=1., law=LAW)
+UNDERSTOOD = {"none": {"s", "sigma", "law"},
               "one": {"epsilon", "delta", "row_bound", "beta_norm", "bounds", "repaired", "epsilon_split",
-                      "delta_split", "simulation", "sampler"},
+                      "delta_split", "sigma", "simulation", "sampler"},
               "two": {"epsilon", "delta", "row_bound", "beta_norm", "beta_max", "bounds", "ridge_penalty",
-                      "delta_split", "simulation", "sampler"},
+                      "delta_split", "sigma", "simulation", "sampler"},
               "moments": {"epsilon", "delta", "row_bound", "response_bound", "ranges", "response_center", "s",
-                          "rounds", "balance", "rule", "rows_per_person", "simulation", "sampler"},
+                          "rounds", "balance", "rule", "rows_per_person", "sigma", "simulation", "sampler"},
               "labels": {"epsilon", "delta", "row_bound", "response_bound", "response_center", "s", "rule",
-                         "rows_per_person", "simulation", "sampler"}}
-EVERYBODYS = {"method", "fdr", "offset", "statistic", "sigma", "fit_intercept", "random_state"}
+                         "rows_per_person", "sigma", "simulation", "sampler"},
+              "products": {"epsilon", "delta", "law", "response_bound", "row_bound", "ranges", "rounds",
+                           "response_center", "rows_per_person", "simulation", "sampler"}}
+EVERYBODYS = {"method", "fdr", "offset", "statistic", "fit_intercept", "random_state", "dictionary", "groups"}
 
 
 def test_every_parameter_is_tried():
@@ -1260,3 +1309,122 @@ def test_a_statistic_of_ones_own():
     assert (own.W_ == named.W_).all()
     assert none(statistic=for_eight).fit(X, Y).W_.shape == (8,)  # fine where the number of columns is known
     assert none(statistic=for_eight).partial_fit(X, Y).W_.shape == (8,)
+
+
+# dictionaries and groups
+
+ARMS = {"no": .5, "pill": .25, "diet": .25}
+FACTORS = ["arm", "site", "sex", "day", "form"]
+DESIGN = {"target": "y", "columns": {"y": {"range": [-20, 20]}, **{
+    name: {"levels": list(ARMS), "probabilities": list(ARMS.values())} for name in FACTORS}}}
+DRAWN = np.random.default_rng(5).choice(list(ARMS), (4000, 5), p=list(ARMS.values()))
+TRIAL = pd.DataFrame(DRAWN, columns=FACTORS)
+PILLS = (TRIAL[["arm", "sex", "form"]] == "pill").sum(axis=1)
+OUTCOME = PILLS + np.random.default_rng(6).standard_normal(4000)
+DESIGNED = dict(epsilon=2., delta=1e-5, response_bound=4., fdr=.4, law=None, dictionary=DESIGN)
+
+
+def designed(**change): return products(**{**DESIGNED, **change})
+
+
+def text_tables():
+    "The trial in the kinds of tables that may hold text"
+    categories = TRIAL.astype("category")
+    return {"pandas": TRIAL, "categories": categories, "polars": pl.from_pandas(TRIAL),
+            "arrow": pa.Table.from_pandas(TRIAL)}
+
+
+@pytest.mark.parametrize("kind", text_tables())
+def test_text_is_encoded_by_the_dictionary_and_columns_of_the_data_are_selected(kind):
+    table = text_tables()[kind]
+    expected = products_filter(TRIAL.assign(y=OUTCOME), **DESIGNED, **SIMULATED)
+    model = designed().fit(table, OUTCOME.to_numpy())
+    assert (model.W_ == expected.W).all() and model.selection_.names == tuple(FACTORS)
+    assert list(model.feature_names_in_) == FACTORS and model.n_features_in_ == 5
+    assert {"arm", "sex", "form"} <= set(expected.selected) < set(FACTORS)
+    assert list(model.get_feature_names_out()) == list(expected.selected)
+    assert (model.transform(table) == TRIAL[list(expected.selected)].to_numpy()).all()
+
+
+def test_the_levels_of_a_law_are_a_dictionary():
+    law = Levels({name: ARMS for name in FACTORS})
+    model = designed(dictionary=None, law=law).fit(TRIAL, OUTCOME)
+    assert (model.W_ == designed().fit(TRIAL, OUTCOME).W_).all() and list(model.feature_names_in_) == FACTORS
+    assert get_tags(model).input_tags.string and not get_tags(products()).input_tags.string
+    plain = designed(dictionary=None, law=LAW, fdr=.2)
+    with pytest.raises(ValueError, match="could not convert string"): plain.fit(TRIAL, OUTCOME)
+
+
+def test_a_law_for_numbers_and_a_dictionary_for_text():
+    mixed = TRIAL.assign(age=np.random.default_rng(7).standard_normal(4000))
+    facts = {**DESIGN, "columns": {**DESIGN["columns"], "age": {"range": [-5, 5]}}}
+    model = designed(dictionary=facts, law=Gaussian([0.], np.eye(1), ["age"])).fit(mixed, OUTCOME)
+    assert model.selection_.names == (*FACTORS, "age") and model.get_support().shape == (6,)
+    blocks = Blocks(Gaussian([0.], np.eye(1), ["age"]), Levels({name: ARMS for name in FACTORS}))
+    assert (designed(dictionary=facts, law=blocks).fit(mixed, OUTCOME).W_ == model.W_).all()
+    said = refusal(designed(dictionary=facts).fit, mixed, OUTCOME)
+    assert "law says nothing about the columns 'age'" in said
+
+
+@pytest.mark.parametrize("make", [products, moments, none, labels])
+def test_a_group_selects_all_its_columns(make):
+    groups = {"even": ["a", "c"], "last": ["g", "h"]}
+    model = make(groups=groups, fdr=.3).fit(TABLE, Y)
+    assert model.selection_.names == ("even", "b", "d", "e", "f", "last") and model.W_.shape == (6,)
+    chosen = {column for name in model.selection_ for column in groups.get(name, [name])}
+    assert set(model.get_feature_names_out()) == chosen and {"a", "c"} <= chosen
+    assert list(model.transform(TABLE[:3]).T.shape) == [len(chosen), 3]
+    assert model.get_support().tolist() == [name in chosen for name in NAMES]
+    assert "group 'even' has an unknown column 'z'" in refusal(make(groups={"even": ["z"]}).fit, TABLE, Y)
+
+
+def test_a_group_of_factors_and_files(tmp_path):
+    TRIAL.assign(y=OUTCOME).to_csv(tmp_path / "t.csv", index=False)
+    model = designed(groups={"who": ["sex", "site"]}).fit(tmp_path / "t.csv")
+    assert model.selection_.names == ("arm", "who", "day", "form")
+    assert list(model.feature_names_in_) == FACTORS
+    assert ("who" in model.selection_) and {"sex", "site"} <= set(model.get_feature_names_out())
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.get_support() == model.get_support()).all()
+    assert (again.transform(TRIAL) == model.transform(TRIAL)).all()
+
+
+def test_parameters_that_are_laws_survive():
+    law = Blocks(Gaussian([0.], np.eye(1), ["age"]), Levels({"arm": ARMS}))
+    for model in (products(law=law), designed(), products(groups={"a": ["x0", "x1"]})):
+        for other in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            assert set(other.get_params()) == set(model.get_params())
+            assert repr(other) == repr(model)
+    fresh = clone(products().fit(X, Y))
+    assert (fresh.fit(X, Y).W_ == products().fit(X, Y).W_).all() and fresh.law is not LAW
+
+
+def test_chunks_of_text_are_collected_by_one_dictionary():
+    facts = {"columns": DESIGN["columns"], "target": "y"}
+    change = dict(dictionary=facts, row_bound=2., response_bound=4., fdr=.4)
+    model = moments(**change)
+    for part in (slice(0, 1500), slice(1500, None)): model.partial_fit(TRIAL[part], OUTCOME[part])
+    whole = moments(**change).fit(TRIAL, OUTCOME)
+    other = {"columns": {**facts["columns"], "arm": {"levels": ["diet", "pill", "no"]}}, "target": "y"}
+    model.set_params(dictionary=other)
+    for ask in (model.finish, lambda: model.partial_fit(TRIAL, OUTCOME)):
+        assert "dictionary was changed after rows had been collected" in refusal(ask)
+    model.set_params(dictionary=facts)
+    assert (model.W_ == whole.W_).all() and (model.get_support() == whole.get_support()).all()
+    assert whole.selection_.names == tuple(FACTORS) and whole.get_support().shape == (5,)
+
+
+def test_facts_that_do_not_fit_the_table_are_refused_before_anything_is_drawn():
+    sampler = Recorder()
+    for model, table, words in (
+            (designed(sampler=sampler), TRIAL.assign(extra="x"), "says nothing about column 'extra'"),
+            (designed(sampler=sampler, groups={"who": ["sex", "gone"]}), TRIAL, "'gone'"),
+            (designed(sampler=sampler), TRIAL[:1], "X has 1 rows: pass at least 2"),
+            (designed(sampler=sampler, dictionary=None), TABLE, "law is missing"),
+            (products(sampler=sampler, law=Gaussian(0, np.eye(3))), TABLE, "law has 3 columns")):
+        response = (OUTCOME if "arm" in table else pd.Series(Y))[:len(table)]
+        text = refusal(model.fit, table, response)
+        assert words in text and "\n" not in text
+    assert not sampler.log
+    text = refusal(designed(sampler=sampler).fit_transform, TRIAL.assign(y=OUTCOME))
+    assert "call fit, then transform" in text and not sampler.log
