@@ -15,9 +15,12 @@ from .clip import Clip
 from .errors import InputError, check_count, check_fraction, check_option, check_positive
 from .estimate import CANONICAL, canonical, estimate_coefficients
 from .filter import knockoff_filter
+from .knockoffs import gram
+from .laws import Gaussian, law_units
 from .mechanisms import Budget, analytic_ratio
 from .method_moments import moments_filter
 from .method_one import FLOOR, MethodOne, filter_one
+from .method_products import ProductRounds, products_filter, round_shares
 from .method_two import BOUNDS_TWO, MethodTwo, filter_two
 from .models import ar1, bartlett, check_correlation, row_norm_bound
 from .moments import MOST_ROWS
@@ -30,11 +33,13 @@ from .sensitivity import Facts
 from .statistics import CONTRASTS, Statistic
 from .threshold import check_fdr, error_rates, knockoff_threshold
 from .trials import RESPONSE_SDS, ROW_SHARE
+from .variables import Variables
 
 # %% auto #0
 __all__ = ['RUNS', 'METHODS', 'CHUNK', 'SIZES', 'Experiment', 'Batch', 'draw_batch', 'paper_method', 'noise_scales',
            'pair_transform', 'solve_blocks', 'run_none', 'run_two', 'run_one', 'clip_for', 'clipped_law',
-           'clipped_moments', 'in_steps', 'run_moments', 'run_chunk', 'Point', 'point', 'simulate', 'run_rows']
+           'clipped_moments', 'in_steps', 'run_moments', 'run_products', 'run_chunk', 'Point', 'point', 'simulate',
+           'run_rows']
 
 # %% ../nbs/62_simulation.ipynb #239425ef
 @dataclass(frozen=True)
@@ -291,8 +296,101 @@ def run_moments(e: Experiment, b: Batch, rng) -> np.ndarray:
     found = estimate_coefficients(n=b.n, **noisy)
     return CANONICAL(*canonical(found.beta, found.V, "mvr", rng))
 
+# %% ../nbs/62_simulation.ipynb #174dcb79
+@lru_cache(maxsize=16)
+def _pair_law(
+    p: int,     # columns
+    rho: float, # their correlation
+) -> tuple:     # the law's units; roots of the pairs' covariance and of their clipped moments; E[w^2]
+    "The covariance of rows beside their knockoffs, and what scaling does to it"
+    units = law_units(Gaussian(0, ar1(p, rho)), Variables.single(p))
+    J = gram(units.S, np.diag(units.D))
+    root = np.linalg.cholesky(J)
+    Z = stream(0, "clipped pairs").standard_normal((_PAIR_ROWS, 2 * p)) @ root.T
+    w = np.minimum(1, np.sqrt(2 * p) / np.linalg.norm(Z, axis=1))[:, None]
+    M = (Z * w).T @ (Z * w) / _PAIR_ROWS
+    N = (Z * w**2).T @ (Z * w**2) / _PAIR_ROWS
+    return units, root, np.linalg.cholesky(M), np.linalg.cholesky(N), float(np.mean(w**2))
+
+_PAIR_ROWS = 50_000 # drawn from the law, once
+
+@dataclass(frozen=True, eq=False)
+class _PairMoments:
+    "Moments of rows beside their knockoffs after clipping, of every trial"
+    gram: np.ndarray  # (T, 2p, 2p)
+    noise: np.ndarray # (T, 2p): products with the scaled regression noise
+    power: float      # mean square of that noise
+
+def _pair_moments(
+    e: Experiment,
+    b: Batch,
+    rng: np.random.Generator,
+) -> _PairMoments:
+    "Moments of rows beside knockoffs whose upper left block belongs to the trial's own design"
+    _, root, clipped, noise, w2 = _pair_law(e.p, e.rho)
+    T, p = b.C.shape
+    B = np.zeros((T, 2 * p, 2 * p))
+    B[:, :p, :p] = np.linalg.solve(root[:p, :p], np.linalg.cholesky(b.XtX))
+    B[:, p:, :p] = rng.standard_normal((T, p, p))
+    B[:, p:, p:] = bartlett(b.n - p, p, rng, (T,))
+    B = clipped @ B
+    w = e.sigma * np.sqrt(b.n) * rng.standard_normal((T, 2 * p)) @ noise.T
+    return _PairMoments(B @ B.transpose(0, 2, 1), w, e.sigma**2 * w2)
+
+def _clamped_normal(
+    a: np.ndarray, # bounds, in standard deviations
+) -> tuple:        # share inside, mean square after clamping
+    "What clamping does to a standard normal variable"
+    from scipy.special import erf
+    inside = erf(a / np.sqrt(2))
+    return inside, inside - a * np.sqrt(2 / np.pi) * np.exp(-a**2 / 2) + a**2 * (1 - inside)
+
+@dataclass(frozen=True, eq=False)
+class _BatchOfRounds(ProductRounds):
+    "The rounds of many trials"
+    n: int
+    S: np.ndarray
+    D: np.ndarray
+    weight: float
+    products: np.ndarray
+    squares: np.ndarray
+    starts: np.ndarray
+    bounds: np.ndarray
+    product_sds: np.ndarray
+    square_sds: np.ndarray
+
+def run_products(e: Experiment, b: Batch, rng) -> np.ndarray:
+    "Statistics of the products filter, three rounds"
+    units, *_, w2 = _pair_law(e.p, e.rho)
+    m = _pair_moments(e, b, rng)
+    truth = np.concatenate([b.beta, 0 * b.beta], axis=1)
+    mu = analytic_ratio(e.budget(b.n))
+    start, bound = 0 * truth, np.full(len(truth), _response_bound(e))
+    found = []
+    for share in round_shares(_ROUNDS):
+        left = truth - start
+        signal = _times(m.gram, left)
+        tau = np.sqrt((left * signal).sum(1) / b.n + m.power)
+        inside, square = _clamped_normal(bound / tau)
+        product_sd = 2 * np.sqrt(2 * e.p) * bound / (mu * np.sqrt(share))
+        square_sd = 2 * np.sqrt(2) * bound**2 / (mu * np.sqrt(share))
+        products = inside[:, None] * (signal + m.noise)
+        products = products + product_sd[:, None] * rng.standard_normal(left.shape)
+        squares = b.n * square * tau**2 + square_sd * rng.standard_normal(len(left))
+        found.append((products, squares, start, bound, product_sd, square_sd))
+        rounds = _BatchOfRounds(b.n, units.S, units.D, w2, *(np.array(part) for part in zip(*found)))
+        start, bound = rounds.next_start()
+    return CANONICAL(*rounds.canonical()[:2])
+
+_ROUNDS = 3 # as in the filter
+
+def _response_bound(e: Experiment) -> float:
+    "A bound for the products filter from the setting alone"
+    pairs = (e.population.sum() - e.p) / max(e.p * (e.p - 1), 1)
+    return RESPONSE_SDS * float(np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2))
+
 # %% ../nbs/62_simulation.ipynb #8be9b504
-RUNS = {"none": run_none, "one": run_one, "two": run_two, "moments": run_moments}
+RUNS = {"none": run_none, "one": run_one, "two": run_two, "moments": run_moments, "products": run_products}
 METHODS = tuple(RUNS)
 CHUNK = 50 # trials drawn at once: few enough for the processor's cache
 
@@ -354,8 +452,8 @@ def simulate(
     for n in sizes:
         if check_count("n", n) < 2 * e.p:
             raise InputError(f"n={n} is below 2p={2 * e.p}: knockoffs need n >= 2p")
-        if "moments" in methods and n > MOST_ROWS:
-            raise InputError(f"n={n} rows are more than {MOST_ROWS:,}, which the moments filter can sum: "
+        if {"moments", "products"} & set(methods) and n > MOST_ROWS:
+            raise InputError(f"n={n} rows are more than {MOST_ROWS:,}, which our filters can sum: "
                              "simulate fewer, or other methods")
     chunks = [(c, min(CHUNK, trials - c * CHUNK)) for c in range(-(-trials // CHUNK))]
     points = []
@@ -387,7 +485,10 @@ def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, 
     def moments():
         return moments_filter(X, y, **spent, row_bound=clip.row_bound, response_bound=clip.response_bound,
                               intercept=False)
-    return {"none": none, "one": one, "two": two, "moments": moments}
+    def products():
+        law = Gaussian(0, e.population)
+        return products_filter(X, y, **spent, law=law, response_bound=_response_bound(e))
+    return {"none": none, "one": one, "two": two, "moments": moments, "products": products}
 
 def run_rows(
     e: Experiment,     # the setting (p and rho are the design's own)

@@ -37,6 +37,7 @@ from dp_knockoff.simulation import (
     run_moments,
     run_none,
     run_one,
+    run_products,
     run_rows,
     run_two,
     simulate,
@@ -322,8 +323,8 @@ def test_every_draw_has_a_stream_of_its_own(monkeypatch):
 
     monkeypatch.setattr(simulation, "stream", recording)
     simulate(SMALL, [2000, 3000], trials=CHUNK + 1)
-    names = [name for name in names if name != "clipped law"] # drawn once, for all
-    assert len(names) == len(set(names)) == 2 * 2 * 5         # sizes x chunks x (data and four methods)
+    names = [name for name in names if not name.startswith("clipped")] # drawn once, for all
+    assert len(names) == len(set(names)) == 2 * 2 * 6                  # sizes x chunks x (data and methods)
 
 
 def test_points_are_told_as_they_are_finished():
@@ -340,7 +341,7 @@ def test_a_point():
 
 
 def test_words_and_sizes():
-    assert METHODS == tuple(RUNS) == ("none", "one", "two", "moments")
+    assert METHODS == tuple(RUNS) == ("none", "one", "two", "moments", "products")
     assert len(SIZES) == 15 and SIZES[0] == 1000 and SIZES[-1] == 3981072
 
 
@@ -353,3 +354,22 @@ def test_rows_of_any_design():
     assert set(rates) == set(METHODS) and all((rates[m] == again[m]).all() for m in rates)
     def short(rng): return rng.standard_normal((20, 8))
     assert run_rows(SMALL, short, ["two"], trials=3)["two"].max() == 0 # refused
+
+
+def test_products_without_rows_are_those_of_rows():
+    "Statistics of the products filter from moments and from rows have one law"
+    e = replace(SMALL, rho=.5, amplitude=1.0)
+    draws = 400
+    b = draw_batch(e, 500, draws, stream(0, "designs"))
+    W = run_products(e, b, stream(0, "noise"))
+    rows = []
+    rng = stream(1, "rows")
+    root = np.linalg.cholesky(e.population).T
+    for beta in b.beta:
+        X = rng.standard_normal((500, e.p)) @ root
+        y = X @ beta + rng.standard_normal(500)
+        rows.append(simulation._row_filters(e, X, y, beta, rng)["products"]().W)
+    rows = np.array(rows)
+    found = [np.column_stack([(w * (b.beta != 0)).sum(1), (w * (b.beta == 0)).sum(1)]) for w in (W, rows)]
+    assert_same_law(*found)
+    with pytest.raises(AssertionError): assert_same_law(1.5 * found[0], found[1])
