@@ -743,6 +743,32 @@ def _ledger(args) -> None:
 
 _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_ledger, _ledger)
 
+# %% ../nbs/73_cli.ipynb #ed2bbeb0
+def _add_dictionary(command) -> None:
+    "The arguments of `dp-knockoff dictionary`"
+    add = command.add_argument
+    add("data", help="a file: .csv, .csv.gz or .parquet")
+    add("--target", metavar="NAME", help="name of the response's column")
+    add("--out", metavar="FILE", help="write it to this .toml file (default: print it)")
+
+def _dictionary(args) -> None:
+    "Print or write a dictionary to be filled in"
+    from dp_knockoff.dictionary import template
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.sources import types_of
+    if args.out and not args.out.lower().endswith(".toml"):
+        raise InputError(f"--out {args.out!r} does not end in .toml: choose a name like columns.toml")
+    if args.out and os.path.exists(args.out):
+        raise InputError(f"--out {args.out!r} is there already, and may be filled in: choose another name")
+    text = template(types_of(args.data), args.target)
+    if not args.out: return print(text, end="")
+    _write_text(args.out, text)
+    print(f"{args.out} written from names and types alone: fill in ranges and levels from what is public, "
+          "then use it with `select --dictionary`.")
+
+_COMMANDS["dictionary"] = ("write a data dictionary to be filled in, from names and types alone",
+                           _add_dictionary, _dictionary)
+
 # %% ../nbs/73_cli.ipynb #20f1c4a3
 _CLIP = (*_BOUNDS, "ranges", "response_center", "intercept")
 

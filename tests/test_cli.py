@@ -1006,3 +1006,34 @@ def test_wrong_facts_are_one_sentence(capsys, monkeypatch, folder, name):
     bounds = BOUNDS if "products" not in options else BOUNDS[2:]
     code, out, err = run(capsys, *ON_TABLE, *BUDGET, *bounds, *options)
     assert code == 2 and out == "" and err.count("\n") == 1 and says in err
+
+
+# ---------------------------------------------------------------- dictionary
+
+def test_a_dictionary_is_written_from_names_and_types_alone(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("age,region,wage\n31,north,7.5\n44,south,8.5\n")
+    assert main(["dictionary", "a.csv", "--target", "wage"]) == 0
+    printed = capsys.readouterr().out
+    assert 'target = "wage"' in printed and "[columns.region]\nlevels = []" in printed
+    for value in ("31", "44", "north", "south", "7.5"): assert value not in printed
+    Path("b.csv").write_text("age,region,wage\n90,east,1.5\n12,west,2.5\n")
+    assert main(["dictionary", "b.csv", "--target", "wage"]) == 0
+    assert capsys.readouterr().out == printed
+    assert main(["dictionary", "a.csv", "--target", "wage", "--out", "a.toml"]) == 0
+    assert Path("a.toml").read_text() == printed
+    capsys.readouterr()
+    empty = ["select", "a.csv", "--dictionary", "a.toml", "--epsilon", "1", "--delta", "1e-6",
+             "--row-bound", "2", "--response-bound", "9"]
+    assert main(empty) == 2 and "a.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["a.csv", "--target", "wages"], "did you mean 'wage'"), (["nowhere.csv"], "nowhere.csv"),
+    (["a.csv", "--out", "a.json"], ".toml"), (["a.csv", "--out", "kept.toml"], "there already")])
+def test_dictionaries_that_cannot_be_written(capsys, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("age,wage\n31,7.5\n")
+    Path("kept.toml").write_text("mine")
+    assert main(["dictionary", *arguments]) == 2 and words in capsys.readouterr().err
+    assert Path("kept.toml").read_text() == "mine" and not Path("a.json").exists()
