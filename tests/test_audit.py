@@ -555,12 +555,12 @@ def broken_products(monkeypatch, kind):
     ours = _Pairs.rows
     if kind == "kernel of two rows": return partial(PRODUCTS, law=Unchecked(of_two_rows, 3))
     if kind == "largest row as unit":
-        def rows(self, X, part, first): return ours(self, X / np.abs(X).max(), part, first)
+        def rows(self, X, *place): return ours(self, X / np.abs(X).max(), *place)
         monkeypatch.setattr(_Pairs, "rows", rows)
     if kind == "refuses large rows":
-        def rows(self, X, part, first):
+        def rows(self, X, *place):
             if np.abs(X).max() > 1e4: raise InputError("too large")
-            return ours(self, X, part, first)
+            return ours(self, X, *place)
         monkeypatch.setattr(_Pairs, "rows", rows)
     if kind == "half the noise":
         sensitivity = property(lambda self: 1.0)
