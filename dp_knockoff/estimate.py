@@ -23,7 +23,7 @@ from .variables import Variables
 
 # %% auto #0
 __all__ = ['CANONICAL', 'MomentsEstimate', 'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease',
-           'PrivateMoments']
+           'StrictRelease', 'PrivateMoments']
 
 # %% ../nbs/51_estimate.ipynb #c2ae6ff6
 def _unbiasing_shift(
@@ -137,9 +137,66 @@ class CanonicalRelease(Release):
         if random_state is None: random_state = self.seed
         return canonical(e.beta[:p], e.V[:p, :p], s, stream(random_state, "knockoffs"))
 
+_MANY_CLAMPED = .05 # share of clamped responses from which a result warns
+
+class StrictRelease(Release):
+    "A release of sums over rows, private for every pair of neighbours: those of disjoint rows add up"
+    alike: tuple          # names of what must agree before two are added
+    sums: tuple           # names of the noisy sums
+    sds: tuple            # names of the standard deviations of their noise
+    rounds: int           # in how many rounds it was made
+    rows_per_person: int  # how many rows together are protected
+    clamped: float        # number of clamped responses + noise
+    clamped_sd: float     # that noise's standard deviation
+    ids: tuple            # of this release: random
+
+    def promise_for(self,
+        public: str, # what must be public, in words
+    ) -> str:
+        "What is protected"
+        k = self.rows_per_person
+        differ = "one row" if k == 1 else f"any {k} rows (all rows of a person who has at most {k})"
+        return (f"{self.budget}-differential privacy for every pair of datasets that differ in {differ}, "
+                "with no assumption on the data but that it is finite numbers, "
+                f"if {public} were set without looking at it.")
+
+    def warnings_of_clamping(self,
+        harm: str, # what clamping does to the result
+    ) -> list:     # of sentences
+        "A sentence if many responses were clamped"
+        share, sd = self.clamped / self.n, self.clamped_sd / self.n
+        if share <= _MANY_CLAMPED + 2 * sd: return []
+        return [f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were clamped, "
+                f"which {harm}: raise response_bound."]
+
+    def __add__(self, other):
+        "The release of all rows, from releases of disjoint parts: each person is in one of them"
+        if type(other) is not type(self): return NotImplemented
+        for name in self.alike:
+            if not _equal(getattr(self, name), getattr(other, name)):
+                raise InputError(f"releases with different {name} cannot be added: "
+                                 "agree on them before releasing")
+        if self.rounds > 1 or other.rounds > 1:
+            raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
+                             "release with rounds=1")
+        epsilon = max(self.budget.epsilon, other.budget.epsilon)
+        budget = Budget(epsilon, max(self.budget.delta, other.budget.delta))
+        sums = {name: getattr(self, name) + getattr(other, name) for name in ("n", "clamped", *self.sums)}
+        names = "clamped_sd", *self.sds
+        sds = {name: np.hypot(getattr(self, name), getattr(other, name)) for name in names}
+        sds = {name: sd if np.ndim(sd) else float(sd) for name, sd in sds.items()}
+        samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
+        return replace(self, budget=budget, **sums, **sds, sampler=samplers,
+                       simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
+
+    def __radd__(self, other):
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works
+
+def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+
 # %% ../nbs/51_estimate.ipynb #60929703
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivateMoments(CanonicalRelease):
+class PrivateMoments(StrictRelease, CanonicalRelease):
     "Released moments: noise included, the data gone"
     n: int                # number of rows (public: neighbours have equally many)
     columns: tuple        # of the design, the column of ones last if there is one
@@ -160,6 +217,9 @@ class PrivateMoments(CanonicalRelease):
     ids: tuple            # of this release, and of the pass it came from: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
     method = "moments"
+    alike = ("columns", "groups", "clip", "rows_per_person")
+    sums = ("gram", "products", "square")
+    sds = ("gram_sd", "product_sd", "square_sd")
     choices = ("s", "sigma")
 
     @property
@@ -188,11 +248,7 @@ class PrivateMoments(CanonicalRelease):
         public = "the bounds"
         if self.clip.ranges: public += ", ranges"
         if sigma is not None: public += ", sigma"
-        k = self.rows_per_person
-        differ = "one row" if k == 1 else f"any {k} rows (all rows of a person who has at most {k})"
-        return (f"{self.budget}-differential privacy for every pair of datasets that differ in {differ}, "
-                "with no assumption on the data but that it is finite numbers, "
-                f"if {public} were set without looking at it.")
+        return self.promise_for(public)
 
     def notes(self, estimate=None) -> tuple:
         "What was spent, how much noise that meant, and warnings that cost nothing"
@@ -206,11 +262,7 @@ class PrivateMoments(CanonicalRelease):
             much = "mostly" if zeta > 1 else "largely"
             notes.append(f"The Gram matrix is {much} noise (ratio {zeta:.2g}): "
                          "expect little power; bring more rows, fewer columns or a larger budget.")
-        share = self.clamped / self.n
-        sd = self.clamped_sd / self.n
-        if share > _MANY_CLAMPED + 2 * sd:
-            notes.append(f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses "
-                         "were clamped, which bends the model: raise response_bound.")
+        notes += self.warnings_of_clamping("bends the model")
         return (*notes, f"Noise drawn by {self.sampler}.")
 
     def save(self,
@@ -236,28 +288,4 @@ class PrivateMoments(CanonicalRelease):
             header["budget"] = Budget(**header["budget"])
             return cls(**header, **arrays)
 
-    def __add__(self, other: PrivateMoments) -> PrivateMoments:
-        "The release of all rows, from releases of disjoint parts: each person is in one of them"
-        if not isinstance(other, PrivateMoments): return NotImplemented
-        for name in ("columns", "groups", "clip", "rows_per_person"):
-            if getattr(self, name) != getattr(other, name):
-                raise InputError(f"releases with different {name} cannot be added: "
-                                 "agree on them before releasing")
-        if self.rounds > 1 or other.rounds > 1:
-            raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
-                             "release in one round")
-        epsilon = max(self.budget.epsilon, other.budget.epsilon)
-        budget = Budget(epsilon, max(self.budget.delta, other.budget.delta))
-        sums = {name: getattr(self, name) + getattr(other, name)
-                for name in ("n", "gram", "products", "square", "clamped")}
-        noise = {name: float(np.hypot(getattr(self, name), getattr(other, name)))
-                 for name in ("gram_sd", "product_sd", "square_sd", "clamped_sd")}
-        samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
-        return replace(self, budget=budget, **sums, **noise, sampler=samplers,
-                       simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
-
-    def __radd__(self, other):
-        return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works
-
 _LARGELY_NOISE = .3 # zeta from which a result warns: the error of V is of this order
-_MANY_CLAMPED = .05 # share of clamped responses from which a result warns

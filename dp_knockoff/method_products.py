@@ -15,17 +15,17 @@ import numpy as np
 from .archives import load_arrays, save_arrays, written_by_this_version
 from .clip import Clip, clipped_rows, on_grid
 from .errors import LARGEST, InputError, check_count, check_given, check_positive, listed
-from .estimate import CANONICAL, unit_in_words
+from .estimate import CANONICAL, StrictRelease, unit_in_words
 from .laws import Law, LawUnits, law_of, law_units, open_uniforms, open_with_law, row_uniforms
 from .ledger import charged
 from .mechanisms import Budget, check_budget, warn_budget
-from .moments import MOST_ROWS, fresh_id, joined
+from .moments import MOST_ROWS, fresh_id
 from .passes import MomentsSource, Source
 from .private_moments import Units, noisy_products, strict_mu
 from .randomness import stream
 from .rounds import CHECK
 from .samplers import as_sampler, noisy_count
-from .selection import Method, Question, Release, Selection, release_and_select
+from .selection import Method, Question, Selection, release_and_select
 from .statistics import lasso
 from .variables import Variables
 
@@ -209,7 +209,7 @@ class ProductRounds:
         return start, np.minimum(self.bounds[0], bound)
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductsRelease(ProductRounds, Release):
+class ProductsRelease(ProductRounds, StrictRelease):
     "Noisy products of originals and knockoffs with the response, of one or several rounds"
     columns: tuple           # of the design
     n: int                   # rows
@@ -234,10 +234,16 @@ class ProductsRelease(ProductRounds, Release):
     ids: tuple               # of this release: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
     method = "products"
+    alike = ("columns", "groups", "row_bound", "center", "S", "D", "weight", "law", "rows_per_person",
+             "response_bound")
+    sums = ("products", "squares")
+    sds = ("product_sds", "square_sds")
     statistic = CANONICAL
 
     @property
     def rounds(self) -> int: return len(self.products)
+    @property
+    def response_bound(self) -> float: return float(self.bounds[0])
     @property
     def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
 
@@ -247,11 +253,7 @@ class ProductsRelease(ProductRounds, Release):
 
     def promise(self, sigma=None) -> str:
         "What is protected"
-        k = self.rows_per_person
-        differ = "one row" if k == 1 else f"any {k} rows (all rows of a person who has at most {k})"
-        return (f"{self.budget}-differential privacy for every pair of datasets that differ in {differ}, "
-                "with no assumption on the data but that it is finite numbers, "
-                "if the law and the bounds were set without looking at it.")
+        return self.promise_for("the law and the bounds")
 
     def control(self, rate) -> str:
         "When the error rate is kept"
@@ -262,12 +264,9 @@ class ProductsRelease(ProductRounds, Release):
         "What was spent, how much noise that meant, and warnings that cost nothing"
         rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
         notes = [f"{self.spent_in_words}{rounds}; noise scale: products {self.noise['products']:.4g}; "
-                 f"row bound {self.row_bound:.4g}, response bound {self.bounds[0]:.4g}; "
+                 f"row bound {self.row_bound:.4g}, response bound {self.response_bound:.4g}; "
                  "using this release again is free."]
-        share, sd = self.clamped / self.n, self.clamped_sd / self.n
-        if share > _MANY_CLAMPED + 2 * sd:
-            notes.append(f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were "
-                         "clamped, which costs power, not validity: raise response_bound.")
+        notes += self.warnings_of_clamping("costs power, not validity")
         return (*notes, f"Noise drawn by {self.sampler}.")
 
     def save(self,
@@ -290,33 +289,6 @@ class ProductsRelease(ProductRounds, Release):
                        "budget": Budget(**header["budget"]),
                        "groups": {name: tuple(members) for name, members in header["groups"].items()}}
             return cls(**header, **arrays)
-
-    def __add__(self, other: ProductsRelease) -> ProductsRelease:
-        "The release of all rows, from releases of disjoint parts: each person is in one of them"
-        if not isinstance(other, ProductsRelease): return NotImplemented
-        if self.rounds > 1 or other.rounds > 1:
-            raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
-                             "release with rounds=1")
-        for name in ("columns", "groups", "row_bound", "center", "bounds", "S", "D", "weight", "law",
-                     "rows_per_person"):
-            if not np.array_equal(getattr(self, name), getattr(other, name)):
-                raise InputError(f"releases with different {name} cannot be added: "
-                                 "agree on law and bounds before releasing")
-        budget = Budget(max(self.budget.epsilon, other.budget.epsilon),
-                        max(self.budget.delta, other.budget.delta))
-        sums = {name: getattr(self, name) + getattr(other, name)
-                for name in ("n", "products", "squares", "clamped")}
-        noise = {name: np.hypot(getattr(self, name), getattr(other, name))
-                 for name in ("product_sds", "square_sds", "clamped_sd")}
-        noise["clamped_sd"] = float(noise["clamped_sd"])
-        samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
-        return replace(self, budget=budget, **sums, **noise, sampler=samplers,
-                       simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
-
-    def __radd__(self, other):
-        return self if isinstance(other, int) and other == 0 else NotImplemented # so that sum() works
-
-_MANY_CLAMPED = .05 # share of clamped responses from which a result warns
 
 # %% ../nbs/55_method_products.ipynb #291b77dc
 _FARTHEST = 1e50 # bounds above it, or below its inverse, are refused: variances of their noise might overflow

@@ -588,7 +588,8 @@ def test_what_cannot_be_added():
     assert "twice" in refusal(add, one, one) and "twice" in refusal(add, one + two, one)
     three = sites(rounds=3)
     for pair in ((one, three[0]), (three[0], one)): assert "several rounds" in refusal(add, *pair)
-    for other, words in [(sites(row_bound=1.0), "row_bound"), (sites(response_bound=1.0), "bounds"),
+    for other, words in [(sites(row_bound=1.0), "row_bound"),
+                         (sites(response_bound=1.0), "response_bound"),
                          (sites(response_center=1.0), "center"), (sites(law=Gaussian(0, ar1(6, .4))), "S"),
                          (sites(law=Gaussian(0, ar1(6, .5), s="equi")), "D"),
                          (sites(rows_per_person=2), "rows_per_person"),
