@@ -237,7 +237,7 @@ def test_holes_of_every_library_get_the_stand_in():
         assert encoded(column, levels=["a", "b"], missing="b", indicator=True) == [[0, 1, 1], [0, 1, 0]]
     for column in (pl.Series([1, None]), pd.Series([1, None]), pd.Series([1, None], dtype="Int64"),
                    pa.chunked_array([[1, None]]), np.array([1, np.inf]), np.array([1, "many"], dtype=object),
-                   pd.Series([1, pd.NA], dtype=object), np.array([1, [2]], dtype=object),
+                   pd.Series([1, pd.NA], dtype=object), np.array([1, {2: 3}], dtype=object),
                    np.array(["1", "?"])):
         assert encoded(column, missing=7, indicator=True) == [[1, 7], [0, 1]]
     for column in (pl.Series([None, None]), pa.chunked_array([pa.nulls(2)]), pd.Series([None, None])):
