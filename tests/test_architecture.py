@@ -310,6 +310,14 @@ def test_no_long_lines():
 def test_no_lambda_has_a_name(): ok(named_lambdas(WRITTEN))
 
 
+def test_the_site_can_render_every_formula():
+    "MathJax has no mathtools: its environments would stand on the page as errors"
+    pages = {path.name: path.read_text(encoding="utf-8") for path in NOTEBOOKS.values()}
+    unknown = re.compile(r"\\{1,2}begin\{(psmallmatrix|bsmallmatrix|dcases|multlined)\}|\\{1,2}coloneqq")
+    assert unknown.search(r"$\begin{psmallmatrix}1\end{psmallmatrix}$")
+    ok([f"{name}: {found[0]}" for name, text in pages.items() if (found := unknown.search(text))])
+
+
 def test_plain_words():
     here = Path(__file__).name
     prose = {f"nbs/{stem}.ipynb": "\n".join(cell["source"] for cell in nbs.read(path)["cells"])
