@@ -10,7 +10,8 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'assert_same_law', 'refusal']
+__all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'smallest_rate',
+           'assert_same_law', 'refusal']
 
 # %% ../nbs/02_testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million
@@ -66,6 +67,20 @@ def assert_rate_at_most(
     kl = float(rel_entr(mean, bound) + rel_entr(1 - mean, 1 - bound)) if mean > bound else 0.0
     assert np.exp(-x.size * kl) > alpha, f"mean {mean:.4f} of {x.size} contradicts the bound {bound}"
     return mean
+
+# %% ../nbs/02_testing.ipynb #c4b1f6e2
+def smallest_rate(
+    trials: int,          # observations
+    bound: float,         # the claimed upper bound on their mean
+    alpha: float = ALPHA, # false-alarm rate
+) -> float:
+    "The smallest average of so many observations that `assert_rate_at_most` refuses"
+    low, high = bound, 1.0
+    while high - low > 1e-9: # an average is refused from some point on
+        middle = (low + high) / 2
+        refused = fires(assert_rate_at_most, np.full(trials, middle), bound, alpha)
+        low, high = (low, middle) if refused else (middle, high)
+    return high
 
 # %% ../nbs/02_testing.ipynb #83786303
 def assert_same_law(

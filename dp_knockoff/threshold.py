@@ -10,7 +10,7 @@ import numpy as np
 from .errors import InputError, check_fraction, check_option
 
 # %% auto #0
-__all__ = ['check_fdr', 'knockoff_threshold', 'rate_in_words', 'error_rates']
+__all__ = ['check_fdr', 'knockoff_threshold', 'rate_in_words', 'error_rates', 'knockoff_evalues', 'ebh_threshold']
 
 # %% ../nbs/22_threshold.ipynb #6abe7a20
 def check_fdr(fdr) -> float:
@@ -56,3 +56,23 @@ def error_rates(
     false = (support & ~signal).sum(-1)
     true = (support & signal).sum(-1)
     return false / np.maximum(false + true, 1), true / np.maximum(signal.sum(-1), 1)
+
+# %% ../nbs/22_threshold.ipynb #ddf009b8
+def knockoff_evalues(
+    W: np.ndarray, # statistics, (..., p): a batch of draws along the leading axes
+    fdr: float,    # the level of the threshold
+) -> np.ndarray:   # (..., p)
+    "p 1{W >= T} / (1 + #{W <= -T}): the means of those of nulls add up to at most p"
+    W = np.asarray(W, dtype=float)
+    T = knockoff_threshold(W, fdr)[..., None]
+    return W.shape[-1] * (W >= T) / (1 + (W <= -T).sum(-1, keepdims=True))
+
+def ebh_threshold(
+    e: np.ndarray, # p e-values
+    fdr: float,    # q
+) -> float:        # e-values of at least this are selected; infinite if none is
+    "The rule e-BH"
+    p = len(e)
+    cuts = p / (fdr * np.arange(1, p + 1)) * (1 - 1e-12) # a mean of equal numbers may round down
+    fits = np.sort(e)[::-1] >= cuts
+    return float(cuts[np.flatnonzero(fits)[-1]]) if fits.any() else np.inf
