@@ -6,21 +6,25 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .clip import INTERCEPT
+from .effects import Effects, check_level, effects_of, interval_width, rows_of, selected_level
 from .errors import InputError, check_option, check_positive, shown
 from .knockoffs import S_CHOICES
+from .normal_tests import bh_threshold, by_threshold, dbh_support, normal_sizes
 from .passes import Source
+from .randomness import stream
 from .rows import one_blas_thread
 from .sources import open_source
 from .statistics import Statistic, check_statistic, effect_signs, evaluate
-from .threshold import check_fdr, knockoff_threshold, rate_in_words
+from .threshold import check_fdr, e_values, ebh_threshold, knockoff_threshold, rate_in_words
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['SIMULATION', 'Estimate', 'in_words', 'Release', 'normal_sizes', 'Question', 'Selection', 'select', 'Method',
+__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'select', 'Method',
            'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
@@ -29,6 +33,8 @@ class Estimate:
     "Coefficients with their covariance (or a batch of them): what a release tells about the truth"
     beta: np.ndarray # (..., d): of all columns, the column of ones (if any) last
     V: np.ndarray    # (..., d, d): covariance of beta - truth
+
+ESTIMATE_RULES = ("knockoffs", "bh", "dbh", "by", "ebh") # for releases that draw knockoffs of an estimate
 
 SIMULATION = "Simulation: NOT private (NumPy's noise can be guessed)."
 
@@ -48,7 +54,8 @@ class Release:
     simulated: bool         # was the noise drawn for a simulation, which protects nobody?
 
     statistic = Statistic() # the method's own statistic
-    rules = ("knockoffs",)  # how variables can be selected from it
+    rule = "knockoffs"      # its own way of selecting
+    rules = ("knockoffs",)  # all ways in which variables can be selected from it
     choices = ()            # what can still be chosen besides rate, rule, statistic and offset: "s", "sigma"
 
     @property
@@ -108,6 +115,24 @@ class Release:
         "Coefficients with their covariance, where the release has them"
         return None
 
+    def in_units(self) -> tuple: # A (d x d), offset (d)
+        "The map from the estimate's d coefficients to the units of the data: A beta + offset"
+        e = self.estimate()
+        d = len(self.variables.index) if e is None else len(e.beta)
+        return np.eye(d), np.zeros(d)
+
+    def estimates(self,
+        level: float = .95,          # with which probability an interval covers
+        simultaneous: bool = False,  # shall all intervals cover together?
+        sigma=None,                  # the public noise level, if it is known and can be used
+    ) -> Effects:
+        "All coefficients in the units of the data, with standard errors, intervals and p-values"
+        e = _estimate_of(self, sigma)
+        check_level(level)
+        check_option("simultaneous", simultaneous, [True, False])
+        width = interval_width(level, len(e.beta) if simultaneous else 1)
+        return _effects(self, e, width, level, "all of them together" if simultaneous else "each by itself")
+
     def statement(self,
         rate: str,  # what the rule bounds, in words
         sigma=None, # the public noise level, if it was used
@@ -128,19 +153,28 @@ class Release:
         if self.simulated: spent = f"simulation: NOT private, noise on {scales}"
         return f"{type(self).__name__}(n={self.n:,}, p={len(self.names)}, {spent})"
 
-# %% ../nbs/23_selection.ipynb #9d765824
-_LEAST_TAIL = 1e-290 # p-values below it are computed as logarithms
-_TERMS = 30          # of their asymptotic series
+def _estimate_of(release: Release, sigma=None) -> Estimate:
+    "The estimate of a release, or a sentence"
+    if sigma is not None:
+        check_positive("sigma", sigma, "pass the public noise level, or leave it out to have it estimated")
+        if "sigma" not in release.choices:
+            raise InputError(f"sigma={shown(sigma)} cannot be chosen after this release, "
+                             "which has its own: leave it out")
+    found = release.estimate(sigma)
+    if found is None:
+        raise InputError(f"a release by method {release.method!r} has no estimate with a covariance: "
+                         "use method 'moments' or 'labels'")
+    return found
 
-def _bh_threshold(
-    z: np.ndarray, # p estimates over their standard deviations
-    fdr: float,    # q
-) -> float:        # the smallest |z| that is selected; infinite if none is
-    "The Benjamini-Hochberg rule for two-sided normal tests"
-    from scipy.special import ndtr
-    size = np.sort(np.abs(z))[::-1]
-    fits = 2 * ndtr(-size) <= fdr * np.arange(1, len(size) + 1) / len(size)
-    return float(size[np.flatnonzero(fits)[-1]]) if fits.any() else np.inf
+def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
+    "The table of an estimate, in the units of the data"
+    variables = release.variables
+    columns = [name for name in release.columns if name != INTERCEPT]
+    names = (*columns, INTERCEPT)[:len(e.beta)]
+    return effects_of(e.beta, e.V, names, variables, release.in_units(), width, level, kind)
+
+# %% ../nbs/23_selection.ipynb #9d765824
+_DRAWS = 40 # of knockoffs, for the rule "ebh"
 
 def _by_knockoffs(release: Release, question, estimate) -> dict:
     "Statistics of (A, b), and threshold (8)"
@@ -150,51 +184,54 @@ def _by_knockoffs(release: Release, question, estimate) -> dict:
     threshold = knockoff_threshold(W, question.fdr, question.offset)
     return dict(W=W, signs=effect_signs(b, variables), threshold=float(threshold))
 
-def _log_chi2_tail(
-    square: float, # value of a chi-square statistic
-    df: int,       # its degrees of freedom
-) -> float:
-    "Logarithm of the p-value, also where the p-value itself underflows"
-    from scipy.special import gammaincc, gammaln
-    a, x = df / 2, square / 2
-    tail = gammaincc(a, x)
-    if tail > _LEAST_TAIL: return float(np.log(tail))
-    series = np.cumprod((a - np.arange(1, _TERMS)) / x).sum() # asymptotic, for x far above a
-    return float((a - 1) * np.log(x) - x - gammaln(a) + np.log1p(series))
-
-def normal_sizes(
-    beta: np.ndarray,     # p estimates
-    V: np.ndarray,        # p x p: their covariance
-    variables: Variables, # which columns belong together
-) -> np.ndarray:          # a number a variable
-    "|z| of each variable; for a group, the |z| whose p-value is that of its chi-square test"
-    from scipy.special import ndtri_exp
-    z = np.abs(beta) / np.sqrt(np.diag(V))
-    if not variables.grouped: return z
-    sizes = np.empty(len(variables))
-    for j, df in enumerate(variables.sizes):
-        own = variables.columns([j])
-        square = beta[own] @ np.linalg.solve(V[np.ix_(own, own)], beta[own])
-        sizes[j] = z[own[0]] if df == 1 else -ndtri_exp(_log_chi2_tail(square, df) - np.log(2))
-    return np.maximum(sizes, 0.0)
-
-def _by_tests(release: Release, question, estimate) -> dict:
-    "Estimates over their standard deviations, and the Benjamini-Hochberg rule"
+def _tested(release: Release, estimate) -> dict:
+    "Sizes and directions of the variables' estimates"
     variables = release.variables
     p = len(variables.index)
     beta = estimate.beta[:p]
     z = normal_sizes(beta, estimate.V[:p, :p], variables)
-    signs = effect_signs(np.append(beta, 0 * beta), variables)
-    return dict(W=z, signs=signs, threshold=_bh_threshold(z, question.fdr))
+    return dict(W=z, signs=effect_signs(np.append(beta, 0 * beta), variables))
 
-_RULES = {"knockoffs": _by_knockoffs, "bh": _by_tests}
+def _by_bh(release: Release, question, estimate) -> dict:
+    "Estimates over their standard deviations, and the Benjamini-Hochberg rule"
+    found = _tested(release, estimate)
+    return found | dict(threshold=bh_threshold(found["W"], question.fdr))
+
+def _by_by(release: Release, question, estimate) -> dict:
+    "Estimates over their standard deviations, and the Benjamini-Yekutieli rule"
+    found = _tested(release, estimate)
+    return found | dict(threshold=by_threshold(found["W"], question.fdr))
+
+def _by_dbh(release: Release, question, estimate) -> dict:
+    "Estimates over their standard deviations, and the dependence-adjusted Benjamini-Hochberg rule"
+    p = len(release.variables)
+    sd = np.sqrt(np.diag(estimate.V)[:p])
+    z, C = estimate.beta[:p] / sd, estimate.V[:p, :p] / np.outer(sd, sd)
+    uniforms = stream(release.seed, "dbh").random(p)
+    support = dbh_support(z, C, question.fdr, uniforms)
+    found = _tested(release, estimate)
+    return found | dict(support=support, threshold=float(found["W"][support].min(initial=np.inf)))
+
+def _by_ebh(release: Release, question, estimate) -> dict:
+    "Means of e-values over draws of knockoffs, and e-BH"
+    rng = stream(release.seed, "ebh")
+    variables = release.variables
+    pairs = (release.pair(random_state=rng, estimate=estimate) for _ in range(_DRAWS))
+    W = np.array([evaluate(release.statistic, A, b, variables) for A, b in pairs])
+    e = e_values(W, question.fdr / 2).mean(0)
+    return _tested(release, estimate) | dict(W=e, threshold=ebh_threshold(e, question.fdr))
+
+_RULES = {"knockoffs": _by_knockoffs, "bh": _by_bh, "dbh": _by_dbh, "by": _by_by, "ebh": _by_ebh}
+_LABELS = {"knockoffs": "W", "ebh": "e"} # what a rule's statistics are called, if not |z|
+_TESTS = {"bh": "Benjamini-Hochberg", "dbh": "dependence-adjusted Benjamini-Hochberg",
+          "by": "Benjamini-Yekutieli"}
 
 # %% ../nbs/23_selection.ipynb #58aa3c5e
 @dataclass(frozen=True)
 class Question:
     "What is asked of a release: the arguments of `select`, checked"
     fdr: float = 0.2           # q
-    rule: str = "knockoffs"    # "knockoffs" or "bh"
+    rule: str | None = None    # "knockoffs", "bh", "dbh", "by" or "ebh"; None: the release's own
     statistic: object = None   # a Statistic, or a function f(A, b) -> p numbers; None: the method's own
     offset: int = 1            # 1: knockoff+; 0: modified rate only
     s: object = None           # how far knockoffs are from originals; None: the method's own
@@ -202,27 +239,39 @@ class Question:
 
     def __post_init__(self):
         check_fdr(self.fdr)
-        check_option("rule", self.rule, list(_RULES))
+        if self.rule is not None: check_option("rule", self.rule, list(_RULES))
         check_option("offset", self.offset, [0, 1])
         if isinstance(self.s, str): check_option("s", self.s, list(S_CHOICES))
         if self.sigma is not None:
             way_out = "pass the public noise level, or leave it out to have it estimated"
             check_positive("sigma", self.sigma, way_out)
-        if self.rule == "knockoffs": return
+        if self.rule in ("knockoffs", None): return
         for name, idle in (("statistic", None), ("s", None), ("offset", 1)):
             value = getattr(self, name)
             if value is idle or (name == "offset" and value == idle): continue
+            why = "has its own" if self.rule == "ebh" else "draws no knockoffs"
             raise InputError(f"{name}={shown(value)} has no meaning for rule={self.rule!r}, "
-                             "which draws no knockoffs: leave it out")
+                             f"which {why}: leave it out, or pass rule='knockoffs'")
+
+    def of(self,
+        release, # a release, or the class of one that is still to be made
+    ) -> Question:
+        "The same question with the release's own rule, if it asks for none"
+        return self if self.rule else replace(self, rule=release.rule)
 
     def check(self,
         release,   # a release, or the class of one that is still to be made
         variables, # Variables to be tested; or their number
     ) -> None:
         "Refuse what this release cannot answer, before it is made"
-        if self.rule not in release.rules:
-            raise InputError(f"rule={self.rule!r} needs estimates with a covariance, "
+        rule = self.of(release).rule
+        if rule not in release.rules and len(release.rules) == 1:
+            raise InputError(f"rule={rule!r} needs estimates with a covariance, "
                              "which this method does not release: leave it out")
+        check_option("rule", rule, release.rules)
+        if rule == "dbh" and getattr(variables, "grouped", False):
+            raise InputError("rule='dbh' tests single columns, and here several columns are one variable: "
+                             "pass rule='by', which is proved for every dependence, or 'bh'")
         for name in ("s", "sigma"):
             value = getattr(self, name)
             if value is None or name in release.choices: continue
@@ -242,10 +291,14 @@ class Selection:
     question: Question          # what was asked
     W: np.ndarray               # one statistic a variable
     signs: np.ndarray           # direction of each effect: -1, 0 or 1
-    threshold: float            # variables with W of at least this are selected; infinite if none is
+    threshold: float            # the smallest W that can be selected; infinite if none is
     estimate: Estimate | None   # coefficients with their covariance, where the release has them
     guarantee: str              # privacy and error rate, in words
     notes: tuple = ()           # further sentences: what was spent, how much noise, warnings
+    support: np.ndarray | None = None # which variables are selected; None: those with W >= threshold
+
+    def __post_init__(self):
+        if self.support is None: object.__setattr__(self, "support", self.W >= self.threshold)
 
     @property
     def names(self) -> tuple: return self.release.names
@@ -260,21 +313,36 @@ class Selection:
     @property
     def offset(self) -> int: return self.question.offset
     @property
-    def rule(self) -> str: return self.question.rule
+    def rule(self) -> str: return self.question.of(self.release).rule
+    @property
+    def label(self) -> str: return _LABELS.get(self.rule, "|z|")
     @property
     def statistic(self): return self.question.statistic or self.release.statistic
     @property
     def s(self): return getattr(self.release, "s", None) if self.question.s is None else self.question.s
 
     @property
-    def support(self) -> np.ndarray: return self.W >= self.threshold
-    @property
     def selected(self) -> tuple:
         return tuple(name for name, chosen in zip(self.names, self.support) if chosen)
 
+    @property
+    def effects(self) -> Effects:
+        "Coefficients of the selected variables, with intervals of false coverage rate .05"
+        return self.effects_at()
+
+    def effects_at(self,
+        level: float = .95, # 1 less the expected share of intervals that miss
+    ) -> Effects:
+        "Coefficients of the selected variables, with intervals that are adjusted for the selection"
+        e = _estimate_of(self.release) if self.estimate is None else self.estimate
+        width = interval_width(selected_level(level, len(self), len(self.names)))
+        every = _effects(self.release, e, width, level, "adjusted for the selection (false coverage rate)")
+        return rows_of(every, self.release.variables.columns(np.flatnonzero(self.support)))
+
     def explain(self) -> str:
         "Why the selection is what it is, in a sentence or two"
-        if self.rule == "bh": return _explain_tests(self)
+        if self.rule in _TESTS: return _explain_tests(self)
+        if self.rule == "ebh": return _explain_evalues(self)
         return _explain_found(self) if len(self) else _explain_nothing(self)
 
     def __len__(self): return int(self.support.sum())
@@ -316,44 +384,68 @@ def _explain_nothing(selection: Selection) -> str:
             "The signals are too weak for this much data.")
 
 def _explain_tests(selection: Selection) -> str:
-    "The Benjamini-Hochberg rule in a sentence"
-    p = len(selection.W)
+    "A rule for tests in a sentence"
+    p, rule, q = len(selection.W), _TESTS[selection.rule], selection.fdr
+    if not len(selection):
+        return (f"Nothing selected: the largest |z| of {p} variables is {selection.W.max():.4g}, "
+                f"too small for the {rule} rule at {q:g} (T = inf).")
+    if selection.rule == "dbh":
+        return f"{len(selection)} of {p} variables are selected by the {rule} rule at {q:g}."
+    return (f"{len(selection)} of {p} variables have |z| >= T = {selection.threshold:.4g}, "
+            f"the {rule} threshold at {q:g}.")
+
+def _explain_evalues(selection: Selection) -> str:
+    "e-BH in a sentence"
+    p, q = len(selection.W), selection.fdr
     if len(selection):
-        return (f"{len(selection)} of {p} variables have |z| >= T = {selection.threshold:.4g}, "
-                f"the Benjamini-Hochberg threshold at {selection.fdr:g}.")
-    return (f"Nothing selected: the largest |z| of {p} variables is {selection.W.max():.4g}, "
-            f"too small for the Benjamini-Hochberg rule at {selection.fdr:g} (T = inf).")
+        return (f"{len(selection)} of {p} variables have e >= T = {selection.threshold:.4g}, "
+                f"the e-BH threshold at {q:g}, on average over {_DRAWS} draws of knockoffs.")
+    return (f"Nothing selected: the largest of {p} e-values, averages over {_DRAWS} draws of knockoffs, "
+            f"is {selection.W.max():.4g}, too small for e-BH at {q:g} (T = inf).")
 
 # %% ../nbs/23_selection.ipynb #d45b26a6
 def _summary(selection: Selection, most: int = 20) -> str:
     "The selection as text: the reason, a table of what was selected, and the guarantee"
-    label = {"knockoffs": "W", "bh": "|z|"}[selection.rule]
     arrows = {1: "up", -1: "down", 0: "-"}
     chosen = np.flatnonzero(selection.support)
-    chosen = chosen[np.argsort(-selection.W[chosen], kind="stable")]
-    width = max([len(selection.names[j]) for j in chosen[:most]], default=0)
+    chosen = chosen[np.argsort(-selection.W[chosen], kind="stable")][:most]
+    width = max([len(selection.names[j]) for j in chosen], default=0)
+    intervals = _intervals(selection)
     def line(j):
-        arrow = arrows[int(selection.signs[j])]
-        return f"  {selection.names[j]:<{width}}  {label} = {selection.W[j]:<9.4g} {arrow}"
-    lines = [line(j) for j in chosen[:most]]
-    if len(chosen) > most: lines.append(f"  ... and {len(chosen) - most} more")
+        name, arrow = selection.names[j], arrows[int(selection.signs[j])]
+        size = f"{selection.label} = {selection.W[j]:<9.4g}"
+        return f"  {name:<{width}}  {size} {arrow:<4}  {intervals.get(name, '')}".rstrip()
+    lines = [line(j) for j in chosen]
+    if len(selection) > most: lines.append(f"  ... and {len(selection) - most} more")
+    if intervals: lines.append("Estimates with 95 % intervals, adjusted for the selection.")
     return "\n".join([selection.explain(), *lines, selection.guarantee, *selection.notes])
 
+def _intervals(selection: Selection) -> dict:
+    "Estimates and intervals of selected variables that are one column, as text"
+    if selection.estimate is None or not len(selection): return {}
+    return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
+            for row in selection.effects if row.name == row.variable}
+
 # %% ../nbs/23_selection.ipynb #3ba0b630
-_BH_RATE = ("FDR <= {fdr:g} by the Benjamini-Hochberg rule "
-            "(for dependent estimates proved only up to the factor 1 + 1/2 + ... + 1/p)")
+_RATES = {"bh": "FDR <= {fdr:g} by the Benjamini-Hochberg rule "
+                "(for dependent estimates proved only up to the factor 1 + 1/2 + ... + 1/p)",
+          "by": "FDR <= {fdr:g} by the Benjamini-Yekutieli rule, for estimates of any dependence",
+          "dbh": "FDR <= {fdr:g} by the dependence-adjusted Benjamini-Hochberg rule, "
+                 "for normal estimates of any known covariance",
+          "ebh": "FDR <= {fdr:g} by e-BH over many draws of knockoffs"}
 
 def _answer(
     release: Release,
     question: Question,
 ) -> Selection:
     "The selection that a question gets from a release"
+    question = question.of(release)
     question.check(release, release.variables)
     with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
         estimate = release.estimate(question.sigma)
         found = _RULES[question.rule](release, question, estimate)
     rate = rate_in_words(question.fdr, question.offset)
-    if question.rule == "bh": rate = _BH_RATE.format(fdr=question.fdr)
+    if question.rule in _RATES: rate = _RATES[question.rule].format(fdr=question.fdr)
     guarantee = release.statement(rate, question.sigma)
     notes = release.notes(estimate)
     return Selection(release, question, **found, estimate=estimate, guarantee=guarantee, notes=notes)
@@ -362,7 +454,7 @@ def select(
     release: Release,        # what a method released
     *,
     fdr: float = 0.2,        # q: the wanted bound on the false discovery rate
-    rule: str = "knockoffs", # "knockoffs", or "bh" for a release with estimates: Benjamini-Hochberg
+    rule: str | None = None, # "knockoffs" or, for a release with estimates, "bh", "dbh", "by", "ebh"
     statistic=None,          # a Statistic, or a function f(A, b) -> p numbers; default: the method's own
     offset: int = 1,         # 1: knockoff+; 0: modified rate only
     s=None,                  # where knockoffs are drawn now: "lam_min", "equi", "sdp", "mvr" or p numbers

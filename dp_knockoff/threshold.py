@@ -10,7 +10,7 @@ import numpy as np
 from .errors import InputError, check_fraction, check_option
 
 # %% auto #0
-__all__ = ['check_fdr', 'knockoff_threshold', 'rate_in_words', 'error_rates', 'knockoff_evalues', 'ebh_threshold']
+__all__ = ['check_fdr', 'knockoff_threshold', 'rate_in_words', 'error_rates', 'e_values', 'ebh_threshold']
 
 # %% ../nbs/22_threshold.ipynb #6abe7a20
 def check_fdr(fdr) -> float:
@@ -57,8 +57,8 @@ def error_rates(
     true = (support & signal).sum(-1)
     return false / np.maximum(false + true, 1), true / np.maximum(signal.sum(-1), 1)
 
-# %% ../nbs/22_threshold.ipynb #ddf009b8
-def knockoff_evalues(
+# %% ../nbs/22_threshold.ipynb #f411c7fa
+def e_values(
     W: np.ndarray, # statistics, (..., p): a batch of draws along the leading axes
     fdr: float,    # the level of the threshold
 ) -> np.ndarray:   # (..., p)
