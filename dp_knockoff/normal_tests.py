@@ -79,9 +79,10 @@ def bh_adjusted(
     adjusted[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
     return adjusted
 
-# %% ../nbs/06_normal_tests.ipynb #1c65437e
+# %% ../nbs/06_normal_tests.ipynb #2dba7cea
 _FAR = 9.0     # a normal variable is beyond it with probability below 1e-18
 _SLACK = 1e-9  # relative: adjusted p-values that are equal but for rounding count as equal
+_REACH = 2.0   # variables with an adjusted p-value above so many times q are no candidates
 
 def _changes(
     start: np.ndarray, # p numbers: z at t = 0
@@ -155,8 +156,8 @@ def dbh_support(
 ) -> np.ndarray:          # booleans
     "The dependence-adjusted Benjamini-Hochberg rule for two-sided normal tests"
     adjusted = bh_adjusted(z)
-    below = [j for j in range(len(z)) if adjusted[j] < 1]
+    near = np.flatnonzero(adjusted <= min(_REACH * fdr, 1.0))
     candidates = np.zeros(len(z), bool)
-    candidates[below] = [_contribution(z, C, j, fdr, adjusted[j]) <= fdr / len(z) for j in below]
+    candidates[near] = [_contribution(z, C, j, fdr, adjusted[j]) <= fdr / len(z) for j in near]
     guesses = (adjusted <= fdr).sum() + (adjusted > fdr)
     return _pruned(candidates, guesses, uniforms)
