@@ -9,16 +9,17 @@ from scipy.stats import chi2, norm
 
 from dp_knockoff.errors import InputError
 from dp_knockoff.mechanisms import Budget
+from dp_knockoff.normal_tests import dbh_support
+from dp_knockoff.randomness import stream
 from dp_knockoff.selection import (
+    ESTIMATE_RULES,
     SIMULATION,
     Estimate,
     Method,
     Question,
     Release,
     Selection,
-    _log_chi2_tail,
     in_words,
-    normal_sizes,
     release_and_select,
     select,
 )
@@ -86,30 +87,163 @@ def test_bh_keeps_the_rate_of_independent_nulls():
     assert assert_rate_at_most(error_rates(supports, signals)[0], .15) > .135
 
 
-def test_the_size_of_a_group_has_the_p_value_of_its_chi_square_test():
-    rng = np.random.default_rng(2)
-    variables = Variables.of("abcdef", {"g": "ab", "h": "cef"})
-    for scale in (1.0, 3.0, 30.0):
-        root = rng.standard_normal((6, 6))
-        V, beta = root @ root.T + np.eye(6), scale * rng.standard_normal(6)
-        sizes = normal_sizes(beta, V, variables)
-        for j, columns in enumerate(([0, 1], [2, 4, 5], [3])):
-            square = beta[columns] @ np.linalg.solve(V[np.ix_(columns, columns)], beta[columns])
-            logs = np.log(2) + norm.logsf(sizes[j]), chi2.logsf(square, len(columns))
-            assert variables.names[j] == "ghd"[j] and np.isclose(*logs, rtol=1e-6, atol=1e-9)
-    alone = Variables.of("abcdef")
-    assert np.allclose(normal_sizes(beta, V, alone), np.abs(beta) / np.sqrt(np.diag(V)))
-
-
 def test_bh_takes_zeros_and_single_variables():
     assert select(Estimated(np.zeros(3)), rule="bh").threshold == np.inf
     assert select(Estimated([9.0]), rule="bh").threshold == 9
 
 
+# ---------------------------------------------------------------- the other rules
+
+class Drawn(Estimated):
+    "Correlated estimates, and knockoffs that are drawn with the randomness that is asked for"
+    rules, rule = ESTIMATE_RULES, "bh"
+    C = np.full((12, 12), .6) + .4 * np.eye(12)
+
+    def pair(self, s=None, random_state=None, estimate=None):
+        self.draws = getattr(self, "draws", 0) + 1
+        noise = stream(self.seed if random_state is None else random_state, "x").standard_normal(12)
+        return np.eye(24), np.append(self.b[:12], noise)
+
+    def estimate(self, sigma=None): return Estimate(self.b[:12], self.C)
+
+
+Z = np.array([4.0, 3.5, 3, -3, 2.5, 2, 1, .5, 0, -.3, .2, .1])
+
+
+def test_by_is_bh_at_a_smaller_rate():
+    harmonic = sum(1 / k for k in range(1, 13))
+    found = select(Drawn(Z), rule="by", fdr=.2)
+    assert (found.support == select(Drawn(Z), rule="bh", fdr=.2 / harmonic).support).all()
+    assert found.rule == "by" and "for estimates of any dependence" in found.guarantee
+    assert "proved only" not in found.guarantee
+    assert "the Benjamini-Yekutieli threshold at 0.2" in found.explain()
+
+
+def test_dbh_knows_the_correlations_and_is_a_function_of_the_release():
+    release = Drawn(Z)
+    found = select(release, rule="dbh")
+    uniforms = stream(release.seed, "dbh").random(12)
+    assert (found.support == dbh_support(Z, Drawn.C, .2, uniforms)).all() and len(found) > 2
+    assert (found.W == np.abs(Z)).all() and found.threshold == found.W[found.support].min()
+    assert (select(release, rule="dbh").support == found.support).all()
+    assert "dependence-adjusted Benjamini-Hochberg rule at 0.2" in found.explain()
+    assert "normal estimates of any known covariance" in found.guarantee and "|z| = 4" in repr(found)
+    nothing = select(Drawn(Z / 9), rule="dbh")
+    assert nothing.threshold == np.inf and "too small for the dependence-adjusted" in nothing.explain()
+
+
+def test_dbh_scales_estimates_by_their_standard_deviations():
+    class Scaled(Drawn):
+        sd = np.arange(1.0, 13)
+        def estimate(self, sigma=None): return Estimate(Z * self.sd, self.C * np.outer(self.sd, self.sd))
+    assert (select(Scaled(Z), rule="dbh").support == select(Drawn(Z), rule="dbh").support).all()
+
+
+def test_dbh_refuses_groups():
+    class Grouped(InGroups): rules = ESTIMATE_RULES
+    sentence = refusal(select, Grouped(), rule="dbh")
+    assert "several columns are one variable" in sentence and "rule='by'" in sentence
+    assert select(Grouped(), rule="by").selected == ("a", "g", "c")
+
+
+def test_ebh_averages_e_values_over_forty_draws():
+    release = Drawn(Z)
+    found = select(release, rule="ebh", fdr=.5)
+    assert release.draws == 40
+    rng, e = stream(release.seed, "ebh"), np.zeros(12)
+    for _ in range(40):
+        W = np.abs(Z) - np.abs(rng.standard_normal(12))
+        T = knockoff_threshold(W, .25)
+        e += 12 * (W >= T) / (1 + (W <= -T).sum()) / 40
+    assert np.allclose(found.W, e) and found.label == "e" and len(found) >= 4
+    k = max(k for k in range(1, 13) if np.sort(e)[-k] >= 12 / (.5 * k))
+    assert np.isclose(found.threshold, 12 / (.5 * k)) and len(found) == (e >= found.threshold).sum()
+    assert "on average over 40 draws of knockoffs" in found.explain() and "e-BH" in found.guarantee
+    assert found.signs[3] == -1 and (select(release, rule="ebh", fdr=.5).W == found.W).all()
+    assert "too small for e-BH" in select(Drawn(Z / 9), rule="ebh").explain()
+
+
+def test_a_release_has_a_rule_of_its_own():
+    release = Drawn(Z)
+    assert select(release).rule == "bh" and select(release).question.rule == "bh"
+    assert (select(release).W == np.abs(Z)).all() and not hasattr(release, "draws")
+    assert select(release, rule="knockoffs").rule == "knockoffs" and select(Plain(Z)).rule == "knockoffs"
+    assert "statistic" in refusal(select, release, statistic=Statistic())
+    assert "or pass rule='knockoffs'" in refusal(select, release, offset=0)
+    assert refusal(Question(offset=0).check, Drawn, 12).startswith("offset=0 has no meaning for rule='bh'")
+    assert len(select(release, rule="knockoffs", statistic=Statistic(), offset=0).W) == 12
+
+
+def test_only_the_rules_of_a_release_are_possible():
+    assert "choose one of 'knockoffs', 'bh'" in refusal(select, Estimated([1.0, 2]), rule="dbh")
+    assert "needs estimates" in refusal(select, Plain([1.0, 2]), rule="ebh")
+
+
+# ---------------------------------------------------------------- effects
+
+def test_estimates_are_all_coefficients():
+    release = Estimated(np.array([3.0, -4, .5]))
+    every = release.estimates(level=.9)
+    assert every.names == ("v0", "v1", "v2", "(intercept)") and every.estimate.tolist() == [3, -4, .5, 9]
+    assert np.allclose(every.high - every.estimate, norm.isf(.05)) and every.level == .9
+    together = release.estimates(simultaneous=True, sigma=2.0)
+    assert np.allclose(together.high - together.estimate, 2 * norm.isf((1 - .95**.25) / 2))
+    assert "all of them together" in repr(together) and "each by itself" in repr(every)
+
+
+def test_estimates_refuse():
+    assert "has no estimate with a covariance" in refusal(Plain([1.0, 2]).estimates)
+    release = Estimated([1.0, 2])
+    assert refusal(release.estimates, level=95).startswith("level=95")
+    assert refusal(release.estimates, simultaneous="yes").startswith("simultaneous='yes'")
+    assert refusal(release.estimates, sigma=0).startswith("sigma=0")
+    assert "cannot be chosen" in refusal(InGroups().estimates, sigma=1.0)
+    assert "has no estimate" in refusal(lambda: select(Plain([9.0, 8, 7, 6, 5])).effects)
+
+
+def test_effects_are_those_of_selected_variables_with_wider_intervals():
+    found = select(Drawn(Z), rule="bh")
+    R = len(found)
+    table = found.effects
+    assert table.names == found.selected and 0 < R < 12
+    assert np.allclose(table.high - table.estimate, norm.isf(.05 * R / 12 / 2))
+    assert np.allclose(found.effects_at(.8).high - table.estimate, norm.isf(.2 * R / 12 / 2))
+    assert refusal(found.effects_at, 2).startswith("level=2") and "false coverage rate" in repr(table)
+    assert len(select(Drawn(Z / 9)).effects) == 0
+
+
+def test_effects_use_the_noise_level_that_was_asked_for():
+    found = select(Estimated([30.0, -4, .5]), rule="bh", sigma=2.0)
+    assert found.effects.se.tolist() == [2] * len(found)
+
+
+def test_effects_of_a_group_are_those_of_its_columns():
+    table = select(InGroups(), rule="bh").effects
+    assert table.names == ("a", "b", "c", "d") and table.variables == ("a", "g", "c", "g")
+    assert np.isclose(table.pvalue[1], chi2.sf(25, 2)) and table.pvalue[1] == table.pvalue[3]
+
+
+def test_effects_are_in_the_units_of_the_data():
+    class Scaled(Drawn):
+        def in_units(self): return 10 * np.eye(12), np.zeros(12)
+    found = select(Scaled(Z))
+    assert np.allclose(found.effects.estimate, 10 * Z[found.support]) and "40 (" in repr(found)
+
+
+def test_the_text_shows_estimates_with_intervals():
+    found = select(Drawn(Z))
+    first = found.effects.high[0] - 4
+    assert f"v0  |z| = 4         up    4 ({4 - first:.4g} to {4 + first:.4g})" in repr(found)
+    assert "Estimates with 95 % intervals, adjusted for the selection." in repr(found)
+    assert "intervals" not in repr(select(Drawn(Z / 9))) and "intervals" not in repr(select(Plain(Z)))
+    grouped = repr(select(InGroups(), rule="bh")).split("\n")
+    assert any(line.split()[0] == "g" and line.endswith(" -") for line in grouped)
+
+
 # ---------------------------------------------------------------- questions
 
-BAD = [dict(fdr=0), dict(fdr=1), dict(fdr="a"), dict(fdr=True), dict(fdr=np.nan), dict(rule="ebh"),
-       dict(rule=None), dict(offset=2), dict(offset=True), dict(offset=.5), dict(s="best"), dict(sigma=0),
+BAD = [dict(fdr=0), dict(fdr=1), dict(fdr="a"), dict(fdr=True), dict(fdr=np.nan), dict(rule="holm"),
+       dict(rule=0), dict(offset=2), dict(offset=True), dict(offset=.5), dict(s="best"), dict(sigma=0),
        dict(sigma=-1), dict(sigma="estimate"), dict(sigma=np.inf)]
 
 
@@ -124,7 +258,10 @@ IDLE = [dict(statistic=Statistic()), dict(s="mvr"), dict(s=[.5]), dict(offset=0)
 
 @pytest.mark.parametrize("idle", IDLE, ids=str)
 def test_tests_have_no_use_for_what_knockoffs_need(idle):
-    assert "has no meaning for rule='bh'" in refusal(Question, rule="bh", **idle)
+    for rule in ("bh", "by", "dbh"):
+        words = f"has no meaning for rule='{rule}', which draws no knockoffs: leave it out"
+        assert words in refusal(Question, rule=rule, **idle)
+    assert "for rule='ebh', which has its own" in refusal(Question, rule="ebh", **idle)
     assert Question(rule="bh", fdr=.1, sigma=2.0).rule == "bh"
     assert Question(rule="bh", offset=np.int64(1)).offset == 1 and Question(offset=np.int64(0)).offset == 0
 
@@ -358,49 +495,6 @@ def test_the_table_is_sorted_and_says_up_or_down():
 GROUPED = Variables.of("abcd", {"g": "bd"})
 
 
-def covariance(seed, p=4):
-    A = np.random.default_rng(seed).standard_normal((2 * p, p))
-    return A.T @ A / 5
-
-
-@pytest.mark.parametrize("size", [0.0, .1, 1.0, 3.0, 30.0])
-def test_a_group_has_the_size_of_its_chi_square_test(size):
-    V, beta = covariance(0), size * np.array([1.0, -2, .5, 1])
-    found = normal_sizes(beta, V, GROUPED)
-    own = np.ix_([1, 3], [1, 3])
-    p = chi2.sf(beta[[1, 3]] @ np.linalg.inv(V[own]) @ beta[[1, 3]], 2)
-    assert np.allclose(found[[0, 2]], np.abs(beta[[0, 2]]) / np.sqrt(np.diag(V)[[0, 2]]))
-    assert found.shape == (3,) and found[1] >= 0
-    if p > 0: assert np.isclose(2 * norm.sf(found[1]), p, rtol=1e-9)
-
-
-def test_sizes_of_huge_effects_are_finite_and_grow():
-    "Far beyond where p-values underflow, one column and two agree to first order"
-    V = np.eye(4)
-    effects = np.array([[0, t, 0, 0] for t in (10, 30, 37, 38, 39, 100, 1e4, 1e6)])
-    sizes = [normal_sizes(effect, V, GROUPED)[1] for effect in effects]
-    assert np.isfinite(sizes).all() and (np.diff(sizes) > 0).all() and np.isclose(sizes[-1], 1e6, rtol=1e-4)
-    for df in (2, 3, 5, 40):  # just before and after the asymptotic series takes over
-        many = Variables.of(range(df), {"g": range(df)})
-        def at(t, df=df, many=many): return normal_sizes(np.eye(df)[0] * t, np.eye(df), many)[0]
-        steps = np.diff([at(t) for t in np.arange(30, 45, .25)])
-        assert np.abs(np.diff(steps)).max() < 2e-3 and np.isclose(steps[-1], .25, rtol=.05)
-
-
-def test_null_groups_have_uniform_p_values():
-    rng = np.random.default_rng(0)
-    V = covariance(1)
-    z = np.array([normal_sizes(beta, V, GROUPED) for beta in rng.multivariate_normal(np.zeros(4), V, 3000)])
-    for alpha in (.5, .1, .01):
-        share = (2 * norm.sf(z) < alpha).mean(0)
-        assert np.abs(share - alpha).max() < 6 * np.sqrt(alpha * (1 - alpha) / 3000)
-
-
-def test_without_groups_sizes_are_ratios():
-    V, beta = covariance(2), np.array([1.0, -2, .5, 1e9])
-    assert np.allclose(normal_sizes(beta, V, Variables.single(4)), np.abs(beta) / np.sqrt(np.diag(V)))
-
-
 class InGroups(Release):
     "Estimates of four columns, two of them one variable, and of an intercept"
     method, n, budget, noise, sampler, simulated = "grouped", 100, None, {}, None, False
@@ -421,12 +515,3 @@ def test_groups_are_selected_as_one_variable():
     assert " -" in repr(knockoffs)
     def short(A, b): return np.abs(b[:4]) - np.abs(b[4:])
     assert "3 in all" in refusal(select, release, statistic=short)
-
-
-@pytest.mark.parametrize("x", [1.0, 30.0, 660.0, 680.0, 2e3, 1e6])
-def test_logarithms_of_tails_are_those_of_closed_forms(x):
-    "Degrees of freedom 2, 4 and 6 have finite sums, 3 an error function; the series takes over above 660"
-    sums = {2: 1.0, 4: 1 + x, 6: 1 + x + x**2 / 2}
-    for df, value in sums.items(): assert np.isclose(_log_chi2_tail(2 * x, df), np.log(value) - x, rtol=1e-13)
-    three = np.logaddexp(np.log(2) + norm.logsf(np.sqrt(2 * x)), np.log(2) + np.log(x / np.pi) / 2 - x)
-    assert np.isclose(_log_chi2_tail(2 * x, 3), three, rtol=1e-13)

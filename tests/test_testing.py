@@ -4,7 +4,15 @@ import pytest
 from scipy.stats import ks_2samp, norm
 
 from dp_knockoff.errors import InputError
-from dp_knockoff.testing import assert_fair_coin, assert_rate_at_most, assert_same_law, fires, refusal, sample
+from dp_knockoff.testing import (
+    assert_fair_coin,
+    assert_rate_at_most,
+    assert_same_law,
+    fires,
+    refusal,
+    sample,
+    smallest_rate,
+)
 
 
 @pytest.mark.parametrize("share, unfair", [(.49, True), (.51, True), (.5, False)])
@@ -62,3 +70,10 @@ def test_a_refusal_is_a_sentence_and_its_absence_an_alarm():
     assert refusal(refuse) == "no" and fires(refusal, int)
     with pytest.raises(KeyError): refusal(fail)
     assert not fires(int)
+
+
+@pytest.mark.parametrize("trials, bound", [(50, .2), (3000, .05), (10**6, .5)])
+def test_the_smallest_rate_is_where_the_alarm_begins(trials, bound):
+    rate = smallest_rate(trials, bound)
+    assert fires(assert_rate_at_most, np.full(trials, rate), bound)
+    assert not fires(assert_rate_at_most, np.full(trials, rate - 1e-6), bound)

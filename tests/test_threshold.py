@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_knockoff.testing import refusal
-from dp_knockoff.threshold import check_fdr, error_rates, knockoff_threshold, rate_in_words
+from dp_knockoff.testing import assert_rate_at_most, refusal
+from dp_knockoff.threshold import (
+    check_fdr,
+    e_values,
+    ebh_threshold,
+    error_rates,
+    knockoff_threshold,
+    rate_in_words,
+)
 
 RATES = st.sampled_from([.05, .1, .2, .3, .5])
 
@@ -76,3 +83,35 @@ def test_error_rates():
     assert fdp.tolist() == [.5, 0] and power.tolist() == [.5, 0]
     fdp, power = error_rates(support, np.array([[0, 0, 0, 0], beta]))
     assert fdp.tolist() == [1, 0] and power.tolist() == [0, 0]
+
+
+# ---------------------------------------------------------------- e-values
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), RATES)
+def test_e_values_are_the_definition(seed, p, q):
+    W = np.random.default_rng(seed).normal(.7, 1, (3, p))
+    for row, e in zip(W, e_values(W, q)):
+        T = knockoff_threshold(row, q)
+        assert np.allclose(e, [p * (w >= T) / (1 + (row <= -T).sum()) for w in row])
+        chosen = e >= ebh_threshold(e, q)
+        assert (chosen == (row >= T)).all()  # one draw at q: the filter itself
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=15), RATES)
+def test_ebh_is_the_definition(e, q):
+    e = np.array(e)
+    p = len(e)
+    k = max([k for k in range(1, p + 1) if np.sort(e)[-k] >= p / (q * k)], default=0)
+    T = ebh_threshold(e, q)
+    assert (T == np.inf) if k == 0 else np.isclose(T, p / (q * k), rtol=1e-9)
+
+
+def test_a_mean_that_rounds_down_still_counts():
+    e = np.full(10, 10 / (.1 * 10)) * (1 - 1e-15)
+    assert (e < 10).all() and (e >= ebh_threshold(e, .1)).all()
+
+
+def test_means_of_null_e_values_add_up_to_at_most_their_number():
+    W = np.random.default_rng(0).standard_normal((4000, 30)) + np.where(np.arange(30) < 10, 3, 0)
+    totals = e_values(W, .2)[:, 10:].sum(1) / 30
+    assert_rate_at_most(totals / totals.max(), 1 / totals.max())
