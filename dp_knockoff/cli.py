@@ -202,7 +202,8 @@ def _whole_rows(X, y) -> list:
 # %% ../nbs/73_cli.ipynb #547e838d
 _OPTIONS = { # parameters that are no plain numbers: what to write, how it is read, help if not the comment
     "fdr": ("Q", _number, "false discovery rate to stay below (default 0.2)"),
-    "rule": ("RULE", _word, "knockoffs (default), or bh: the Benjamini-Hochberg rule on the estimates"),
+    "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh (Benjamini-Hochberg), "
+              "dbh (adjusted for dependence), by (any dependence); or ebh (many draws of knockoffs)"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),
     "s": ("NAME", _word, "how far knockoffs are from originals: lam_min (the paper's), equi, sdp or mvr"),
@@ -495,16 +496,21 @@ def _selection(args, method, question, draw: dict):
 _MOST = 60 # rows of the table
 
 def _selection_table(selection) -> str:
-    "Feature, W, sign and whether it was selected, the largest W first"
+    "Feature, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
     import numpy as np
+
+    from dp_knockoff.selection import intervals_in_words
+    intervals = intervals_in_words(selection)
     order = np.argsort(-selection.W, kind="stable")
     width = max(7, *(len(selection.names[j]) for j in order[:_MOST]))
-    label = {"knockoffs": "W", "bh": "|z|"}[selection.rule]
-    lines = [f"{'feature':<{width}} {label:>11}  sign  selected"]
+    label = selection.label
+    head = "  estimate (adjusted 95 % interval)" if intervals else ""
+    lines = [f"{'feature':<{width}} {label:>11}  sign  selected{head}"]
     for j in order[:_MOST]:
         sign = "-0+"[int(selection.signs[j]) + 1]
-        chosen = "yes" if selection.support[j] else ""
-        lines.append(f"{selection.names[j]:<{width}} {selection.W[j]:11.4g}  {sign:^4}  {chosen}".rstrip())
+        name, chosen = selection.names[j], "yes" if selection.support[j] else ""
+        effect = intervals.get(name, "")
+        lines.append(f"{name:<{width}} {selection.W[j]:11.4g}  {sign:^4}  {chosen:<8}  {effect}".rstrip())
     if len(order) > _MOST: lines.append(f"... and {len(order) - _MOST} more, with smaller {label}")
     return "\n".join(lines)
 
@@ -515,6 +521,7 @@ def _as_json(selection) -> str:
     import numpy as np
     budget = selection.budget
     release = selection.release
+    effects = None if selection.estimate is None else [row._asdict() for row in selection.effects]
     return json.dumps({
         "selected": list(selection.selected), "features": list(selection.names), "W": selection.W.tolist(),
         "signs": selection.signs.tolist(),
@@ -523,7 +530,7 @@ def _as_json(selection) -> str:
         "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
         "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
         "noise": selection.noise, "guarantee": selection.guarantee, "explanation": selection.explain(),
-        "notes": list(selection.notes)}, indent=1)
+        "notes": list(selection.notes), "effects": effects}, indent=1)
 
 def _as_csv(header, rows) -> str:
     "A table as CSV"

@@ -18,7 +18,7 @@ from .mechanisms import Budget, check_budget, warn_budget
 from .moments import ExactMoments, fresh_id, summariser
 from .private_moments import ROUND_UP, strict_mu
 from .samplers import as_sampler
-from .selection import Estimate, Method, Question, Selection, release_and_select
+from .selection import ESTIMATE_RULES, Estimate, Method, Question, Selection, release_and_select
 from .sources import open_source
 
 # %% auto #0
@@ -72,7 +72,9 @@ class LabelsRelease(CanonicalRelease):
     simulated: bool    # was it drawn for a simulation?
     rows_per_person: int # how many responses together are protected
     groups: dict = field(default_factory=dict) # several columns that are one variable
+    response_center: float = 0.0               # public centre of the response, which was subtracted
     method = "labels"
+    rules = ESTIMATE_RULES
 
     @property
     def noise(self) -> dict: return {"products": self.product_sd}
@@ -92,6 +94,12 @@ class LabelsRelease(CanonicalRelease):
     def estimate(self, sigma=None) -> Estimate:
         "Coefficients with their exact covariance"
         return Estimate(self.beta, self.V)
+
+    def in_units(self) -> tuple:
+        "Rows are in the units of the data; the intercept gets the centre of the response back"
+        A, offset = super().in_units()
+        if self.intercept: offset[-1] = self.response_center
+        return A, offset
 
     def control(self, rate) -> str:
         "When the error rate is kept"
@@ -171,7 +179,7 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person, source.groups)
+                             not sampler.private, self.rows_per_person, source.groups, self.response_center)
 
 # %% ../nbs/54_method_labels.ipynb #b56eced4
 def labels_filter(
@@ -186,7 +194,7 @@ def labels_filter(
     response_center=0.0,     # public centre of the response
     intercept: bool = True,  # does the model have an intercept?
     fdr: float = 0.2,        # q
-    rule: str = "knockoffs", # "knockoffs", or "bh": Benjamini-Hochberg on the estimates
+    rule: str | None = None, # "knockoffs" (default) or, on the estimates, "dbh", "by", "bh" or "ebh"
     s=None,                  # "lam_min", "equi", "sdp" or "mvr" (default)
     statistic=None,          # a Statistic, or f(A, b) -> p numbers; default: Lasso on the canonical scale
     offset: int = 1,         # 1: knockoff+; 0: modified rate only

@@ -16,7 +16,7 @@ from .method_one import MethodOne
 from .method_products import ProductsMethod, products_filter
 from .method_two import MethodTwo
 from .passes import MomentsSource
-from .selection import Selection
+from .selection import Question, Selection
 from .sources import open_source
 
 # %% auto #0
@@ -57,6 +57,7 @@ def private_filter(
     dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
     groups=None,            # several columns that are one variable: {variable: [columns]}
     fdr: float = 0.2,       # the wanted bound on the false discovery rate
+    rule=None,              # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; default: the method's own
     rows_per_person: int = 1, # protect any so many rows together
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
     random_state=None,        # for simulations: None, an int or a Generator
@@ -69,8 +70,9 @@ def private_filter(
     if rounds is not None: asked["rounds"] = rounds
     if law is None:
         data, y = open_source(data, y, dictionary=dictionary, groups=groups), None
-        if not has_law(data): return moments_filter(data, intercept=intercept, **asked)
+        if not has_law(data): return moments_filter(data, intercept=intercept, rule=rule, **asked)
         dictionary = groups = None # the source knows them
+    Question(fdr, rule).check(ProductsMethod.releases, None) # there are no estimates to test
     if not intercept:
         raise InputError(f"intercept={shown(intercept)} has no meaning where the law of the rows is public: "
                          "leave it out, and pass response_center")

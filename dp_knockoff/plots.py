@@ -40,8 +40,8 @@ def _explain_markers(ax) -> None:
 
 # %% ../nbs/71_plots.ipynb #600721b8
 _DIRECTIONS = ((1, "^", "up"), (-1, "v", "down"), (0, "o", "no direction"))
-_MEANING = {"knockoffs": "W (above 0: beats its knockoff)",
-            "bh": "|z| (estimate over standard deviation)"}
+_MEANING = {"W": "W (above 0: beats its knockoff)", "|z|": "|z| (estimate over standard deviation)",
+            "e": "e-value (mean over draws of knockoffs)"}
 
 def plot_selection(
     selection,       # a Selection
@@ -54,9 +54,10 @@ def plot_selection(
     _draw_statistics(ax, selection.W[order], selection.signs[order], selection.support[order])
     _mark_threshold(ax, selection)
     ax.axhline(0, color="black", lw=.8)
-    _name_variables(ax, [selection.names[j] for j in order], "|W|")
+    size = "|W|" if selection.label == "W" else selection.label
+    _name_variables(ax, [selection.names[j] for j in order], size)
     none = "" if len(selection) else " (no threshold qualifies)"
-    ax.set_ylabel(_MEANING[selection.rule])
+    ax.set_ylabel(_MEANING[selection.label])
     found = f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}"
     _set_title(ax, selection, found)
     _explain_markers(ax)
@@ -77,7 +78,7 @@ def _draw_statistics(ax, W, signs, chosen) -> None:
 def _mark_threshold(ax, selection) -> None:
     "Dashed lines at T and, where knockoffs are counted below it, at its mirror image"
     T = selection.threshold
-    if not np.isfinite(T): return
+    if not np.isfinite(T) or selection.rule == "dbh": return # whose selection is no question of |z| alone
     for t in (T, -T) if selection.rule == "knockoffs" else (T,): ax.axhline(t, color="black", lw=.8, ls="--")
     ax.annotate(" T", (1, T), xycoords=("axes fraction", "data"), va="center")
 
@@ -116,9 +117,10 @@ def _draw_curve(ax, points, name: str, label: str, line, marker: str) -> None:
 # %% ../nbs/71_plots.ipynb #1660e6d6
 def _signal_and_noise(selection) -> tuple:
     "Size of each estimate and standard deviation of its noise, where the release has them"
-    p = len(selection.names)
-    estimate = selection.estimate
-    if estimate is not None: return np.abs(estimate.beta[:p]), np.sqrt(np.diag(estimate.V)[:p])
+    p, estimate, variables = len(selection.names), selection.estimate, selection.release.variables
+    if estimate is not None: # of a group: the norm of its estimates, and that of its noise
+        d = len(variables.index)
+        return variables.norms(estimate.beta[:d]), variables.norms(np.sqrt(np.diag(estimate.V)[:d]))
     if "coefficients" in selection.noise:
         return np.abs(selection.W), np.full(p, selection.noise["coefficients"])
     raise InputError(f"a selection by method {selection.method!r} has no estimate with a known noise "

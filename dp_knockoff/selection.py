@@ -24,8 +24,8 @@ from .threshold import check_fdr, e_values, ebh_threshold, knockoff_threshold, r
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'select', 'Method',
-           'release_and_select']
+__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'intervals_in_words',
+           'select', 'Method', 'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -410,7 +410,7 @@ def _summary(selection: Selection, most: int = 20) -> str:
     chosen = np.flatnonzero(selection.support)
     chosen = chosen[np.argsort(-selection.W[chosen], kind="stable")][:most]
     width = max([len(selection.names[j]) for j in chosen], default=0)
-    intervals = _intervals(selection)
+    intervals = intervals_in_words(selection)
     def line(j):
         name, arrow = selection.names[j], arrows[int(selection.signs[j])]
         size = f"{selection.label} = {selection.W[j]:<9.4g}"
@@ -420,8 +420,8 @@ def _summary(selection: Selection, most: int = 20) -> str:
     if intervals: lines.append("Estimates with 95 % intervals, adjusted for the selection.")
     return "\n".join([selection.explain(), *lines, selection.guarantee, *selection.notes])
 
-def _intervals(selection: Selection) -> dict:
-    "Estimates and intervals of selected variables that are one column, as text"
+def intervals_in_words(selection: Selection) -> dict: # name -> text
+    "Estimates and adjusted intervals of the selected variables that are one column"
     if selection.estimate is None or not len(selection): return {}
     return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
             for row in selection.effects if row.name == row.variable}

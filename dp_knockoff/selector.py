@@ -326,7 +326,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         delta_split=None,     # "one", "two": shares of delta
         rounds=None,          # "moments", "products": passes with noise; default: the method's own
         balance=None,         # "moments": how much more precisely X'X is released than X'y
-        rule=None,            # "moments", "labels": "knockoffs" (default) or "bh"
+        rule=None,            # "moments", "labels": "knockoffs", "bh", "dbh", "by", "ebh"; None: their own
         statistic=None,       # a Statistic or a function f(A, b) -> p numbers; default: the method's own
         s=None,               # not "one", "two", "products": how far knockoffs are from originals
         fit_intercept=True,   # does the model have an intercept? must be False for "one" and "two"

@@ -111,7 +111,10 @@ def test_command_is_the_function(capsys, folder):
     assert found["simulation"] is True and found["guarantee"].startswith(SIMULATION)
     assert set(found) == {"selected", "features", "W", "signs", "threshold", "method", "rule", "epsilon",
                           "delta", "fdr", "rows_per_person", "simulation", "noise", "guarantee",
-                          "explanation", "notes"}
+                          "explanation", "notes", "effects"}
+    assert [row["name"] for row in found["effects"]] == found["selected"]
+    assert [row["low"] for row in found["effects"]] == pytest.approx(list(expected.effects.low))
+    assert set(found["effects"][0]) == {"name", "variable", "estimate", "se", "low", "high", "z", "pvalue"}
 
 
 def budgeted(**more): return dict(epsilon=.9, delta=.1, row_bound=8.0, sigma=1.0, beta_norm=3.0) | more
@@ -188,7 +191,7 @@ def test_csv_parquet_and_several_files_agree(capsys, folder):
 
 def test_table_report_and_files(capsys):
     code, out, _ = run(capsys, *SELECT, "--out", "r.json", "--out", "r.csv", "--out", "r.png")
-    assert code == 0 and out.splitlines()[0].split() == ["feature", "W", "sign", "selected"]
+    assert code == 0 and out.splitlines()[0].split()[:5] == ["feature", "W", "sign", "selected", "estimate"]
     assert "Simulation: NOT private" in out and "Guarantee" not in out
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
@@ -206,7 +209,8 @@ def test_the_printed_table_is_in_order_and_cut_short(capsys, monkeypatch):
     W = [float(line.split()[1]) for line in lines[1:9]]
     assert W == sorted(W, reverse=True) and lines[9] == ""
     tested = run(capsys, *SELECT, "--rule", "bh")[1].splitlines()
-    assert tested[0].split() == ["feature", "|z|", "sign", "selected"]
+    assert tested[0].split()[:4] == ["feature", "|z|", "sign", "selected"]
+    assert re.fullmatch(r"\S+ +[\d.]+ +[+-] +yes +-?[\d.]+ \(-?[\d.e-]+ to -?[\d.e-]+\)", tested[1])
     monkeypatch.setattr(cli, "_MOST", 3)
     lines = run(capsys, *SELECT)[1].splitlines()
     assert lines[4] == "... and 5 more, with smaller W"

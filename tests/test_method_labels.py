@@ -10,7 +10,7 @@ from dp_knockoff.method_labels import LabelsMethod, labels_filter
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import Moments
 from dp_knockoff.selection import select
-from dp_knockoff.testing import assert_rate_at_most, refusal
+from dp_knockoff.testing import assert_rate_at_most, fires, refusal
 from dp_knockoff.threshold import error_rates
 from watched import Recorder, Silent, Trusted, Unused, far_apart, unread
 
@@ -130,6 +130,67 @@ def test_a_release_says_what_was_spent():
 def test_benjamini_hochberg_on_labels():
     found = labels_filter(X, Y, **{**PUBLIC, "epsilon": 50.0}, rule="bh", simulation=True, random_state=0)
     assert np.allclose(found.W, np.abs(found.estimate.beta / np.sqrt(np.diag(found.estimate.V)))[:4])
+
+
+EXACT = {**PUBLIC, "epsilon": 50.0, "response_bound": 9.0}
+
+
+@pytest.mark.parametrize("rule", ["knockoffs", "bh", "dbh", "by", "ebh"])
+def test_labels_can_be_asked_by_every_rule(rule):
+    found = labels_filter(X, Y, **EXACT, rule=rule, fdr=.4, simulation=True, random_state=0)
+    again = select(found.release, rule=rule, fdr=.4)
+    assert found.rule == rule and repr(found) == repr(again) and "in finite samples" in found.guarantee
+    assert labels_filter(X, Y, **EXACT, simulation=True, random_state=0).rule == "knockoffs"
+
+
+def test_groups_are_refused_by_the_dependence_adjusted_rule_before_anything_is_read():
+    sentence = refusal(labels_filter, unread("abcd"), **{**PUBLIC, "sampler": Unused()}, rule="dbh",
+                       groups={"g": ["a", "b"]})
+    assert "several columns are one variable" in sentence
+
+
+def dbh_proportions(given, signal, trials=400):
+    "False discoveries of correlated columns, for a noise level of 1.5 and one that is given"
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((300, 6)) + 1.5 * rng.standard_normal((300, 1))
+    method = LabelsMethod(**EXACT | {"response_bound": 8.0, "sigma": given})
+    beta = np.array([signal, 0, 0, 0, 0, 0])
+    def support():
+        y = A @ beta + 1.5 * rng.standard_normal(300)
+        return select(method.release(A, y, simulation=True, random_state=rng), rule="dbh").support
+    return error_rates(np.array([support() for _ in range(trials)]), beta)[0]
+
+
+def test_the_dependence_adjusted_rule_is_exact_on_labels():
+    assert_rate_at_most(dbh_proportions(1.5, .4), .2 * 5 / 6)
+    assert_rate_at_most(dbh_proportions(1.5, 0.0), .2)
+    assert fires(assert_rate_at_most, dbh_proportions(.3, 0.0), .2)
+
+
+def test_the_intercept_is_in_the_units_of_the_response():
+    for center in (0.0, 40.0):
+        method = LabelsMethod(**EXACT, response_center=center)
+        release = method.release(X, Y + center, simulation=True, random_state=0)
+        table = release.estimates()
+        assert release.response_center == center and table.names[-1] == "(intercept)"
+        assert np.allclose(table.estimate[:-1], release.beta[:-1])
+        assert np.isclose(table.estimate[-1], release.beta[-1] + center)
+        assert np.allclose(table.se, np.sqrt(np.diag(release.V)))
+    bare = LabelsMethod(**EXACT, intercept=False).release(X, Y, simulation=True, random_state=0)
+    assert bare.estimates().names == ("x0", "x1", "x2", "x3")
+
+
+def test_intervals_cover_as_often_as_they_say():
+    rng = np.random.default_rng(3)
+    method = LabelsMethod(**EXACT | {"response_bound": 12.0}, response_center=7.0)
+    truth = np.append(BETA, 7.5)
+    def missed(simultaneous):
+        y = X @ BETA + 7.5 + 1.5 * rng.standard_normal(200)
+        table = method.release(X, y, simulation=True, random_state=rng).estimates(.9, simultaneous)
+        return (truth < table.low) | (truth > table.high)
+    alone = np.array([missed(False) for _ in range(400)])
+    assert .06 < assert_rate_at_most(alone.mean(1), .1) and fires(assert_rate_at_most, alone.any(1), .1)
+    assert_rate_at_most([missed(True).any() for _ in range(400)], .1)
 
 
 # ---------------------------------------------------------------- refusals

@@ -106,7 +106,7 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
         one, two = (f(X, Y, **options) for f in (private_filter, moments_filter))
         assert (one.W == two.W).all() and repr(one) == repr(two)
         return one
-    assert both(fdr=.4).fdr == .4
+    assert both(fdr=.4).fdr == .4 and both(rule="bh").rule == "bh"
     assert both(ranges={"x0": (-2, 2)}, rounds=2, response_bound="private").release.rounds == 2
     assert both(intercept=True, response_center=.3).release.clip.response_center == .3
 
@@ -114,11 +114,14 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
 def test_private_filter_is_the_products_filter_where_the_law_is_public():
     options = OPTIONS["products"] | seeded("products", 3)
     law, given = options["law"], dict(fdr=.4, rounds=2, response_center=.1, groups={"a": ["x0", "x1"]})
-    assert set(inspect.signature(private_filter).parameters) - {"intercept"} < set(
+    assert set(inspect.signature(private_filter).parameters) - {"intercept", "rule"} < set(
         inspect.signature(products_filter).parameters)
     one, two = (f(X, Y, **options, **given) for f in (private_filter, products_filter))
     assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
     assert "intercept=False has no meaning" in refusal(private_filter, X, Y, intercept=False, law=law)
+    assert "rule='bh' needs estimates" in refusal(private_filter, X, Y, rule="bh", law=law)
+    assert refusal(private_filter, X, Y, rule="holm", law=law).startswith("rule='holm' is unknown")
+    assert (private_filter(X, Y, **options, **given, rule="knockoffs").W == one.W).all()
     trial, facts = text_trial()
     asked = dict(epsilon=3.0, delta=1e-3, response_bound=4.0, **seeded("products", 3))
     chosen = private_filter(trial, dictionary=facts, **asked)

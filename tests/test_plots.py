@@ -106,6 +106,26 @@ def test_tests_have_no_mirror_image(private):
     assert plot_selection(private, axes()).get_ylabel().startswith("W")
 
 
+@pytest.mark.parametrize("rule, label", [("by", "|z|"), ("dbh", "|z|"), ("ebh", "e-value")])
+def test_other_rules_have_a_label_and_at_most_one_line(rule, label):
+    release = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
+                            simulation=True, random_state=0).release
+    found = select(release, rule=rule, fdr=.4)
+    ax = plot_selection(found, axes())
+    assert len(found) and dashed(ax) == ([] if rule == "dbh" else [found.threshold])
+    assert ax.get_ylabel().startswith(label) and ax.get_title().startswith(f"{len(found)} of 12 selected")
+
+
+def test_noise_of_groups_is_that_of_all_their_columns():
+    found = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
+                          simulation=True, random_state=0, groups={"g": ["x0", "x1"], "h": ["x5", "x9"]})
+    ax = plot_noise(found, axes())
+    sizes = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
+    beta = found.estimate.beta[:12]
+    wanted = [np.hypot(*beta[[0, 1]]), np.hypot(*beta[[5, 9]]), *np.abs(beta[[2, 3, 4, 6, 7, 8, 10, 11]])]
+    assert np.allclose(np.sort(sizes), np.sort(wanted))
+
+
 def test_names_with_dollars_are_no_formulas(tmp_path):
     names = [f"cost ${j}$" for j in range(12)]
     ax = plot_selection(knockoff_filter(Moments.from_data(X, Y, names), random_state=0), axes())

@@ -219,8 +219,8 @@ def test_moments_is_moments_filter(change):
 
 @pytest.mark.parametrize("change", [
     {}, dict(fdr=.35), dict(offset=0), dict(s="lam_min"), dict(row_bound=2.), dict(response_center=2.),
-    dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False), dict(rule="bh"),
-    dict(rows_per_person=2)])
+    dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False), dict(rule="bh"), dict(rule="dbh"),
+    dict(rule="by"), dict(rule="ebh", fdr=.5), dict(rows_per_person=2)])
 def test_labels_is_labels_filter(change):
     model = labels(**change).fit(X, Y)
     assert_agrees(model, labels_filter(X, Y, **SIMULATED, **{**LABELS, **spelled(change)}))
