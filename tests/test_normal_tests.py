@@ -247,6 +247,15 @@ def test_the_selection_is_pruned(monkeypatch):
     assert not dbh_support(z, C, .2, np.full(4, .6)).any()
 
 
+def test_a_candidate_that_the_rule_does_not_select_counts_itself(monkeypatch):
+    z = np.array([3.0, 1.5, 0, 0])
+    def harmless(z, C, j, fdr, level): return 0.0 if j == 1 else 1.0
+    monkeypatch.setattr(normal_tests, "_contribution", harmless)
+    assert bh_adjusted(z)[0] <= .2 < bh_adjusted(z)[1] < .4  # one is selected, so with the candidate two
+    assert dbh_support(z, np.eye(4), .2, np.full(4, .4)).tolist() == [False, True, False, False]
+    assert not dbh_support(z, np.eye(4), .2, np.full(4, .6)).any()
+
+
 def test_what_is_kept_counts_no_more_than_guessed():
     rng = np.random.default_rng(0)
     candidates, guesses = np.array([True, True, True]), np.array([6, 6, 3])

@@ -132,6 +132,13 @@ def test_dbh_knows_the_correlations_and_is_a_function_of_the_release():
     assert nothing.threshold == np.inf and "too small for the dependence-adjusted" in nothing.explain()
 
 
+def test_dbh_differs_from_bh_where_correlations_matter():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((150, 12)) @ np.linalg.cholesky(Drawn.C).T + 2 * (np.arange(12) < 4)
+    found = [[select(Drawn(row), rule=rule).selected for rule in ("dbh", "bh")] for row in z]
+    assert 0 < sum(one != two for one, two in found) < 75
+
+
 def test_dbh_scales_estimates_by_their_standard_deviations():
     class Scaled(Drawn):
         sd = np.arange(1.0, 13)
