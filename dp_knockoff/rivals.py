@@ -350,7 +350,7 @@ def gaussian_peel(
     sd: float,     # of all noise
     rng: np.random.Generator,
 ) -> tuple:        # places, released values
-    "Mirror peeling as published: fresh Gaussian noise on |W| in every round, the largest is taken"
+    "Mirror peeling, as we read it: fresh Gaussian noise on |W| in every round, the largest is taken"
     left = np.ones(len(W), bool)
     places = []
     for _ in range(min(rounds, len(W))):
@@ -360,7 +360,7 @@ def gaussian_peel(
     return np.array(places), W[places] + sd * rng.standard_normal(len(places))
 
 def _run_mirror_peeling(X, y, public: Public, rng) -> np.ndarray:
-    "Mirror peeling as published"
+    "Mirror peeling with Gaussian noise throughout"
     W, D = knockoff_gaps(X, y, public, rng)
     places, found = gaussian_peel(W, public.peels, D * np.sqrt(2 * public.peels) / public.mu, rng)
     return _mirror(places, found, public.p, public.fdr)
@@ -690,7 +690,7 @@ RIVALS = {
     "JLT, tight": Rival(_run_projection, "law", "asymptotic", _spends_projection,
                         note="exact accounting, ten rows drawn for each"),
     "mirror peeling": Rival(_run_mirror_peeling, "law, peels", "exact", _spends_mirror_peeling, at_least=True,
-                            note="Gaussian noise selects"),
+                            note="as we read it: Gaussian noise selects"),
     "mirror peeling, repaired": Rival(_run_mirror_repaired, "law, peels", "exact", _spends_peel,
                                       note="Gumbel noise selects"),
     "mirror statistics": Rival(_run_halves, "peels", "asymptotic", _spends_halves),
