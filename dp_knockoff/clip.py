@@ -21,6 +21,7 @@ __all__ = ['INTERCEPT', 'BITS', 'Clip', 'clipped_rows', 'on_grid', 'squared_norm
 INTERCEPT = "(intercept)"  # the name of the column of ones
 _SMALLEST = 1e-100         # bounds below it are refused: products of their squares would vanish
 _NARROWEST = 1e-300        # ranges of no more width are refused: half of it may round to 0
+_ONES = 3                  # the column of ones is this much smaller than the row bound
 BITS = 18                  # a bound is 2^18 steps: products are below 2^36, and 2^17 of them add up exactly
 
 def _check_bound(name: str, value, way_out: str) -> float:
@@ -73,6 +74,7 @@ class Clip:
     response_center: float = 0.0 # public centre of the response, subtracted first
     intercept: bool = True       # does a column of ones join the design?
     start: tuple = ()            # public coefficients (of the ones last): their fit is subtracted first
+    ones: float | None = None    # entry of the column of ones; None: a third of the row bound, at least 1
 
     def __post_init__(self):
         check_option("intercept", self.intercept, [True, False])
@@ -83,12 +85,20 @@ class Clip:
             ranges=_check_ranges(self.ranges, self.intercept),
             response_center=_check_center(self.response_center, self.intercept),
             start=_check_start(self.start))
+        if self.ones is not None:
+            checked["ones"] = _check_bound("ones", self.ones, "pass the entry of the column of ones")
         for name, value in checked.items(): object.__setattr__(self, name, value)  # the class is frozen
 
     @property
+    def one(self) -> float:
+        "The entry of the column of ones before scaling; 0 if there is none"
+        if not self.intercept: return 0.0
+        return self.ones or max(1.0, self.row_bound / _ONES)
+
+    @property
     def design_bound(self) -> float:
-        "Bound on the norm of a row of the design: of [x, 1] if there is an intercept, of x if not"
-        return math.sqrt(self.row_bound**2 + 1) if self.intercept else self.row_bound
+        "Bound on the norm of a row of the design: of x with the column of ones, if there is one"
+        return math.hypot(self.row_bound, self.one)
 
     @property
     def row_step(self) -> float:
@@ -155,7 +165,7 @@ def clipped_rows(
 
 def _in_units(X, clip: Clip, center, scale) -> np.ndarray:
     "The rows in public units, a column of ones beside them if there is an intercept"
-    Z = np.ones((len(X), X.shape[1] + clip.intercept))
+    Z = np.full((len(X), X.shape[1] + clip.intercept), clip.one)
     np.divide(X - center, scale, out=Z[:, :X.shape[1]])
     return Z
 

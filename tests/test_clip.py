@@ -32,7 +32,8 @@ def tables(draw):
     ranges = {f"x{j}": (-a, a) for j in range(p) if draw(st.booleans()) for a in [draw(half)]}
     start = draw(st.just(()) | st.lists(st.floats(-1e3, 1e3), min_size=p + intercept, max_size=p + intercept))
     bound = st.floats(1e-3, 1e3) | st.sampled_from([1e-90, 1e140])
-    clip = Clip(draw(bound), draw(bound), ranges, intercept=intercept, start=start)
+    ones = draw(st.none() | st.floats(1e-3, 1e3))
+    clip = Clip(draw(bound), draw(bound), ranges, intercept=intercept, start=start, ones=ones)
     return Z[:, :p], Z[:, p], clip
 
 
@@ -206,6 +207,51 @@ def test_row_bound_bounds_rows_of_x():
     assert Clip(3.0, 1.0).design_bound == np.sqrt(10) and Clip(3.0, 1.0, intercept=False).design_bound == 3
 
 
+def test_the_column_of_ones_is_a_third_of_the_row_bound():
+    "At least 1, and what is given wins; the design's bound is that of a row of x with it"
+    for row_bound, one in ((1e-90, 1.0), (.5, 1.0), (3.0, 1.0), (3.3, 1.1), (30.0, 10.0), (3e140, 1e140)):
+        clip = Clip(row_bound, 1.0)
+        assert clip.one == pytest.approx(one, rel=1e-15) and clip.ones is None
+        assert clip.design_bound == np.hypot(row_bound, clip.one)
+        for ones in (1.0, .25, 7.0):
+            given = replace(clip, ones=ones)
+            assert given.one == ones and given.design_bound == np.hypot(row_bound, ones) and given != clip
+            without = replace(given, intercept=False)
+            assert without.one == 0 and without.design_bound == row_bound  # there is no such column
+    assert replace(Clip(30.0, 1.0), row_bound=60.0).one == 20.0  # follows its bound, unless it was given
+    assert replace(Clip(30.0, 1.0, ones=5.0), row_bound=60.0).one == 5.0
+
+
+@pytest.mark.parametrize("row_bound, ones, one", [(2.0, None, 1.0), (30.0, None, 10.0), (30.0, 1.0, 1.0),
+                                                  (2.0, 4.0, 4.0)])
+def test_rows_are_scaled_with_their_entry_of_the_column_of_ones(row_bound, ones, one):
+    clip = Clip(row_bound, 1e6, ones=ones)
+    limit = np.hypot(row_bound, one)
+    X = np.array([[0.0, 0.0], [.6, .8], [.6 * row_bound, .7999 * row_bound],
+                  [3.0 * row_bound, 4.0 * row_bound], [1e200, 1e200]])
+    Z, t, w, cut = clip.bind(("x0", "x1"))(X, np.full(5, 7.0))
+    assert Z[:3].tolist() == np.column_stack([X[:3], np.full(3, one)]).tolist() and cut == (2, 0)
+    assert w[:3].tolist() == [1, 1, 1] and t[:3].tolist() == [7, 7, 7]
+    longest = clip.longest(3)
+    assert limit * (1 - 1e-5) < longest < limit
+    assert np.allclose(w[3], longest / np.hypot(5 * row_bound, one), rtol=1e-13) and w[4] < 1e-140
+    assert np.allclose(Z[3:, 2], w[3:] * one, rtol=1e-13) and np.allclose(t, 7 * w, rtol=1e-13)
+    assert np.allclose(np.linalg.norm(Z[3:], axis=1), longest, rtol=1e-13)
+    m = Moments.from_data(X, np.full(5, 7.0), clip=clip)
+    assert np.isclose(m.XtX[-1, -1], one**2 * (w**2).sum(), rtol=1e-4)
+    assert np.allclose(m.XtX, Z.T @ Z, atol=2e-5 * limit**2)
+
+
+def test_the_entry_of_the_ones_is_a_unit_of_the_intercept_only():
+    "Whatever it is, slopes are the same and the intercept is the coefficient times it"
+    X, y, beta = linear_model(5000, p=3, k=2, amplitude=2.0, random_state=0)
+    found = [np.linalg.solve(m.XtX, m.Xty) for m in
+             (Moments.from_data(X, y + 5, clip=Clip(30.0, 100.0, ones=ones)) for ones in (None, 1.0, 4.0))]
+    for one, b in zip((10.0, 1.0, 4.0), found):
+        assert np.abs(b[:3] - beta).max() < .1 and abs(one * b[3] - 5) < .1
+        assert np.allclose(b * [1, 1, 1, one], found[1], atol=1e-3)
+
+
 def test_rows_of_zeros_keep_their_weight():
     X = np.array([[0.0], [-0.0], [5e-324]])
     Z, t, w, cut = Clip(1.0, 1.0, intercept=False).bind(("x0",))(X, np.ones(3))
@@ -263,6 +309,14 @@ def test_a_clip_survives_an_archive(tmp_path):
     loaded = ExactMoments.load(tmp_path / "m.npz")
     assert loaded.clip == clip and loaded.cut == m.cut and (loaded.sums == m.sums).all()
     assert replace(clip, row_bound=3.0) != clip and replace(clip, row_bound=2.0) == clip
+    own = replace(clip, ones=4.0)
+    Moments.from_data(X, y, clip=own).save(tmp_path / "own.npz")
+    assert ExactMoments.load(tmp_path / "own.npz").clip == own != clip
+
+
+def test_the_ones_of_a_clip_are_a_plain_number():
+    clip = Clip(2.0, 5.0, ones=np.float32(1.5))
+    assert type(clip.ones) is float and Clip(**json.loads(json.dumps(asdict(clip)))) == clip
 
 
 def test_names_of_the_design():
@@ -280,6 +334,11 @@ BAD = {
     "no row bound": (made(0, 1.0), "row_bound=0 is not a finite number > 0"),
     "endless row bound": (made(np.inf, 1.0), "row_bound=inf"),
     "no response bound": (made(1.0, -1), "response_bound=-1"),
+    "no ones": (made(1.0, 1.0, ones=0), "ones=0 is not a finite number > 0"),
+    "negative ones": (made(1.0, 1.0, ones=-1.0), "ones=-1.0"),
+    "endless ones": (made(1.0, 1.0, ones=np.inf), "ones=inf"),
+    "ones in words": (made(1.0, 1.0, ones="1"), "ones='1'"),
+    "tiny ones": (made(1.0, 1.0, ones=1e-101), "ones=1e-101 is so small"),
     "tiny": (made(1.0, 1e-101), "response_bound=1e-101 is so small"),
     "intercept": (made(1.0, 1.0, intercept="yes"), "intercept='yes'"),
     "centre": (made(1.0, 1.0, response_center="3"), "response_center='3'"),
