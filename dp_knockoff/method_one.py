@@ -18,10 +18,10 @@ from .setting import PaperMethod, check_split, gaussian_scale
 from .statistics import Statistic
 
 # %% auto #0
-__all__ = ['FLOOR', 'noisy_gram', 'repair', 'MethodOne', 'filter_one']
+__all__ = ['FLOOR', 'noisy_pair_gram', 'repair', 'MethodOne', 'filter_one']
 
 # %% ../nbs/43_method_one.ipynb #a30cd89f
-def noisy_gram(
+def noisy_pair_gram(
     Sigma: np.ndarray,  # normalised Gram matrix
     lam: float,         # its smallest eigenvalue
     gram_scale: float,  # standard deviation of the noise on each entry above the diagonal
@@ -89,7 +89,7 @@ class MethodOne(PaperMethod):
     def draw(self, k, c, scales, sampler) -> tuple:
         "The noisy Gram matrix, repaired if wanted, and the noisy products"
         u = k.moments
-        A = noisy_gram(u.Sigma, u.lam_min, scales["Gram matrix"], scales["lam_min"], sampler)
+        A = noisy_pair_gram(u.Sigma, u.lam_min, scales["Gram matrix"], scales["lam_min"], sampler)
         b = sampler.gaussian(c, scales["products"], "products")
         return repair(A) if self.repaired else A, b
 

@@ -17,7 +17,8 @@ from .errors import InputError, listed, shown
 from .rows import Rows, sum_blocks
 
 # %% auto #0
-__all__ = ['MOST_ROWS', 'fresh_id', 'joined', 'named', 'Moments', 'block_moments', 'summariser', 'ExactMoments', 'UnitMoments']
+__all__ = ['MOST_ROWS', 'fresh_id', 'joined', 'named', 'Moments', 'block_moments', 'summariser', 'ExactMoments', 'exact_products',
+           'UnitMoments']
 
 # %% ../nbs/12_moments.ipynb #36ad6e06
 def fresh_id() -> str:
@@ -196,6 +197,7 @@ class ExactMoments:
     clip: Clip         # the bounds that the rows were brought into, and with them the steps
     cut: tuple         # how many rows that scaled, and how many responses it clamped
     longest: int       # largest squared norm of a row of the design, in squared steps
+    weights: int       # sum of the squared weights that rows were scaled by, in 2^-18
     ids: tuple = ()    # of the passes that made them: random, so that nothing is added twice
 
     def __post_init__(self):
@@ -224,7 +226,8 @@ class ExactMoments:
                              "collect them with one and the same Clip")
         cut = tuple(a + b for a, b in zip(self.cut, other.cut))
         return ExactMoments(self.n + other.n, self.sums + other.sums, self.names, self.clip, cut,
-                            max(self.longest, other.longest), joined(self.ids, other.ids))
+                            max(self.longest, other.longest), self.weights + other.weights,
+                            joined(self.ids, other.ids))
 
     def __radd__(self, other):
         if isinstance(other, Moments): raise InputError(_unlike())
@@ -239,15 +242,16 @@ class ExactMoments:
                                  "pass a row_bound near the typical norm of a row")
             ones = G[:-1, -1]
             mean = ones / self.n
-            _unit_design(G[:-1, :-1] - np.outer(ones, ones) / G[-1, -1], mean, self.n, self.names[:-1], True)
-        else: _unit_design(G, np.zeros(self.p), self.n, self.names, False)
+            _unit_design(G[:-1, :-1] - np.outer(ones, ones) / G[-1, -1], mean, self.n, self.names[:-1], True,
+                         self.clip.row_step)
+        else: _unit_design(G, np.zeros(self.p), self.n, self.names, False, self.clip.row_step)
 
     def save(self,
         path, # where to
     ):
         "Write the moments to a file that only its owner can read: they reveal the data"
         header = dict(n=self.n, names=self.names, clip=asdict(self.clip), cut=self.cut, longest=self.longest,
-                      ids=self.ids)
+                      weights=self.weights, ids=self.ids)
         return save_arrays(path, "clipped moments", header, secret=True, sums=self.sums)
 
     @classmethod
@@ -258,7 +262,8 @@ class ExactMoments:
         h, arrays = load_arrays(path, "clipped moments")
         with written_by_this_version(path):
             names, cut, ids = (tuple(h[name]) for name in ("names", "cut", "ids"))
-            return cls(h["n"], arrays["sums"], names, Clip(**h["clip"]), cut, h["longest"], ids)
+            longest, weights = h["longest"], h["weights"]
+            return cls(h["n"], arrays["sums"], names, Clip(**h["clip"]), cut, longest, weights, ids)
 
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"
@@ -270,12 +275,20 @@ def _unlike() -> str:
 
 def _exact_summary(X, y, names, clip: Clip, bound) -> ExactMoments:
     "Exact moments of one block"
-    Z, t, _, cut = bound(X, y)
+    Z, t, w, cut = bound(X, y)
     if not (np.isfinite(Z).all() and np.isfinite(t).all()): raise FloatingPointError("a row is not finite")
     A = on_grid(Z, t, clip)
-    parts = (A[i:i + _EXACT] for i in range(0, len(A), _EXACT))
-    sums = sum((part.T @ part).astype(np.int64) for part in parts)
-    return ExactMoments(len(y), sums, names, clip, cut, int(squared_norms(A).max()))
+    sums = exact_products(A, A)
+    weights = int(np.rint(w**2 * 2**BITS).sum()) # whole numbers below 2^18: exact
+    return ExactMoments(len(y), sums, names, clip, cut, int(squared_norms(A).max()), weights)
+
+def exact_products(
+    A: np.ndarray, # rows in steps, as `on_grid` makes them
+    B: np.ndarray, # as many rows, or numbers, in steps
+) -> np.ndarray:   # int64
+    "A'B, exactly"
+    parts = range(0, len(A), _EXACT)
+    return sum((A[i:i + _EXACT].T @ B[i:i + _EXACT]).astype(np.int64) for i in parts)
 
 # %% ../nbs/12_moments.ipynb #ffeec2a3
 @dataclass(frozen=True, eq=False, repr=False)
@@ -309,12 +322,14 @@ class UnitMoments:
         return f"UnitMoments({size}, lam_min={self.lam_min:.3g}, intercept={self.intercept})"
 
 # %% ../nbs/12_moments.ipynb #349b65e4
-def _unit_design(gram, mean, n: int, names: tuple, intercept: bool) -> tuple:
+def _unit_design(gram, mean, n: int, names: tuple, intercept: bool, step: float = 0.0) -> tuple:
     "Norms of the columns, their Gram matrix at unit norm, and its eigenvalues and eigenvectors; or a refusal"
     p, C = len(names), np.sqrt(np.maximum(np.diag(gram), 0))
-    flat = [name for name, size, least in zip(names, C, _rounding(n, mean)) if size <= least]
+    least = np.maximum(_rounding(n, mean), np.sqrt(n) * step) # entries were rounded to half a step
+    flat = [name for name, size, tiny in zip(names, C, least) if size <= tiny]
     if flat:
-        raise InputError(f"X has {_empty(intercept)} columns ({listed(flat)}), to twelve digits: "
+        digits = "the rounding of bounded rows" if step else "twelve digits"
+        raise InputError(f"X has {_empty(intercept)} columns ({listed(flat)}), to {digits}: "
                          "drop or rescale them")
     if n - intercept < p:
         raise InputError(f"X has n={n} rows for p={p} columns{' and an intercept' if intercept else ''}: "

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.knockoffs import gram, knockoffs_of
 from dp_knockoff.mechanisms import Budget, analytic_gaussian_scale
-from dp_knockoff.method_one import FLOOR, MethodOne, filter_one, noisy_gram, repair
+from dp_knockoff.method_one import FLOOR, MethodOne, filter_one, noisy_pair_gram, repair
 from dp_knockoff.models import ar1
 from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.sensitivity import (
@@ -114,7 +114,7 @@ def test_an_own_statistic_in_method_one_sees_noisy_things_only():
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1), st.sets(st.integers(0, 5)))
 def test_the_noisy_gram_matrix_is_exactly_invariant(p, seed, F):
-    A = noisy_gram(np.eye(p), 1.0, .7, .3, NumpySampler(seed))
+    A = noisy_pair_gram(np.eye(p), 1.0, .7, .3, NumpySampler(seed))
     F = [j for j in F if j < p]
     assert (swap(A, np.zeros(2 * p), F)[0] == A).all() and (np.diag(A) == 1).all() and (A == A.T).all()
     fixed = repair(A)
@@ -124,10 +124,10 @@ def test_the_noisy_gram_matrix_is_exactly_invariant(p, seed, F):
 
 def test_the_noise_of_the_gram_matrix_has_its_scales():
     Sigma = ar1(40, .5)
-    A = noisy_gram(Sigma, .3, .7, 0.0, NumpySampler(0))
+    A = noisy_pair_gram(Sigma, .3, .7, 0.0, NumpySampler(0))
     noise = (A[:40, :40] - Sigma)[np.triu_indices(40, 1)]
     assert abs(noise.std() / .7 - 1) < .1 and np.allclose(np.diag(A) - np.diag(A, 40)[0], .3)
-    lams = [1 - noisy_gram(np.eye(2), .3, 0.0, .2, NumpySampler(seed))[0, 2] for seed in range(1000)]
+    lams = [1 - noisy_pair_gram(np.eye(2), .3, 0.0, .2, NumpySampler(seed))[0, 2] for seed in range(1000)]
     assert abs(np.mean(np.abs(np.array(lams) - .3)) / .2 - 1) < .15 and abs(np.mean(lams) - .3) < .05
 
 
@@ -140,20 +140,20 @@ def test_repair_leaves_a_good_gram_matrix_alone():
 
 
 def test_repair_lifts_to_the_released_eigenvalue():
-    A = noisy_gram(np.eye(6), .8, 1.5, .01, NumpySampler(0))
+    A = noisy_pair_gram(np.eye(6), .8, 1.5, .01, NumpySampler(0))
     released = A[0, 0] - A[0, 6]
     assert .7 < released < .9 and np.isclose(np.linalg.eigvalsh(repair(A))[0], released)
 
 
 def test_repair_changes_only_what_is_below_the_floor():
-    A = noisy_gram(np.eye(6), .8, 1.5, .01, NumpySampler(0))
+    A = noisy_pair_gram(np.eye(6), .8, 1.5, .01, NumpySampler(0))
     lam, V = np.linalg.eigh(A)
     fixed = V.T @ repair(A) @ V
     assert (lam < .7).any() and np.allclose(fixed, np.diag(np.maximum(lam, A[0, 0] - A[0, 6])))
 
 
 def test_a_released_eigenvalue_below_zero_gets_the_floor():
-    A = noisy_gram(np.eye(6), -5.0, 1.5, 0.0, NumpySampler(0))
+    A = noisy_pair_gram(np.eye(6), -5.0, 1.5, 0.0, NumpySampler(0))
     assert np.isclose(np.linalg.eigvalsh(repair(A))[0], FLOOR)
 
 

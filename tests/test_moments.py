@@ -23,6 +23,7 @@ from dp_knockoff.moments import (
     Moments,
     UnitMoments,
     block_moments,
+    exact_products,
     fresh_id,
     joined,
     named,
@@ -211,7 +212,7 @@ def test_blocks_of_more_rows_than_add_up_exactly_are_split():
 
 def test_too_many_rows_are_refused_by_their_number_alone():
     names, clip = ("x0",), Clip(1.0, 1.0, intercept=False)
-    def of_rows(n, *ids): return ExactMoments(n, np.zeros((2, 2), np.int64), names, clip, (0, 0), 0, ids)
+    def of_rows(n, *ids): return ExactMoments(n, np.zeros((2, 2), np.int64), names, clip, (0, 0), 0, 0, ids)
     assert MOST_ROWS == 2**26 and of_rows(2**26).n == 2**26 and (of_rows(2**25) + of_rows(2**25)).n == 2**26
     for call in (lambda: of_rows(2**26 + 1), lambda: of_rows(2**26) + of_rows(1)):
         assert refusal(call) == (
@@ -219,6 +220,52 @@ def test_too_many_rows_are_refused_by_their_number_alone():
             "which is what exact sums have room for: split the data into several releases")
     most = np.full((2, 2), 2**26 * 2**36)  # that many of the longest rows
     assert most.dtype == np.int64 and (most == 2**62).all()
+
+
+def test_exact_products_are_those_of_python():
+    "Of matrices and of vectors, also where more rows are summed than float64 holds exactly"
+    rng = np.random.default_rng(0)
+    A, B = rng.integers(-2**18, 2**18 + 1, (2, 300, 3)).astype(float)
+    found = exact_products(A, B)
+    assert found.dtype == np.int64 and (found == A.astype(int).astype(object).T @ B.astype(int)).all()
+    assert (exact_products(A, B[:, 1]) == found[:, 1]).all()
+    n = 2**18 + 3
+    ones = np.full((n, 1), 2.0**18)
+    ones[0] = 2.0**18 - 1  # 2^36 n - 2^18 is not a float64
+    assert exact_products(ones, np.full(n, 2.0**18)).tolist() == [n * 2**36 - 2**18]
+
+
+# weights
+
+def weights_of(A, clip):
+    "Squared weights of rows, from their norms; the responses do not matter"
+    design = np.column_stack([A, np.ones(len(A))]) if clip.intercept else A
+    return np.minimum(1, clip.longest(design.shape[1]) / np.linalg.norm(design, axis=1))**2
+
+
+@pytest.mark.parametrize("clip", [Clip(1.5, 1.0), Clip(1.0, 5.0, intercept=False), Clip(50.0, 1.0)], ids=str)
+def test_weights_are_the_sum_of_the_squared_weights_of_the_rows(clip):
+    m = Moments.from_data(X, y, clip=clip)
+    assert isinstance(m.weights, int) and m.weights == np.rint(weights_of(X, clip) * 2**18).sum()
+    parts = split(X, y, [7, 50], clip=clip)
+    assert sum(parts).weights == m.weights == sum(part.weights for part in parts)
+    assert m.weights == Moments.from_data(X, 100 * y, clip=clip).weights
+    assert (m.weights == 120 * 2**18) == (clip.row_bound == 50)
+
+
+def test_weights_follow_from_rows_in_public_units():
+    "Ranges come first: the weight is that of the row as it is summed"
+    ranges = {"x1": (-10, 30), "x2": (0, 1)}
+    m = Moments.from_data(X, y, clip=Clip(1.5, 1.0, ranges))
+    units = (X - [0, 10, .5, 0]) / [1, 20, .5, 1]
+    assert m.weights == np.rint(weights_of(units, m.clip) * 2**18).sum()
+
+
+def test_one_row_moves_the_weights_by_at_most_one():
+    clip, moved = Clip(1.0, 1.0, intercept=False), []
+    def weights(row): return Moments.from_data(np.vstack([X, row]), np.append(y, 0.0), clip=clip).weights
+    for far in (0.0, 1e-300, .5, 3.0, 1e9, 1e155, 1.7e308): moved.append(weights(np.full(4, far)))
+    assert max(moved) - min(moved) == 2**18
 
 
 # ids
@@ -271,10 +318,15 @@ def test_archives_of_another_version_get_a_sentence(tmp_path):
     sentence = (f"{str(path)!r} was written by another version of this package: "
                 "read it with that, or make it again")
     assert refusal(Moments.load, path) == sentence
-    exact = dict(n=120, names=m.names, cut=(0, 0), longest=1, ids=[])
-    for clip in ({"row_bound": 1.0, "response_bound": 1.0, "colour": 3}, None):
-        save_arrays(path, "clipped moments", exact | {"clip": clip}, sums=np.zeros((6, 6), np.int64))
+    exact = dict(n=120, names=m.names, cut=(0, 0), longest=1, weights=1, ids=[])
+    good, sums = {"row_bound": 1.0, "response_bound": 1.0}, np.zeros((6, 6), np.int64)
+    without = {name: value for name, value in exact.items() if name != "weights"} # as 0.2 wrote them
+    for header in (exact | {"clip": good | {"colour": 3}}, exact | {"clip": None}, without | {"clip": good}):
+        save_arrays(path, "clipped moments", header, sums=sums)
         assert refusal(ExactMoments.load, path) == sentence
+    save_arrays(path, "clipped moments", exact | {"clip": good}, sums=sums)
+    assert ExactMoments.load(path).weights == 1
+    save_arrays(path, "clipped moments", exact | {"clip": None}, sums=sums)
     assert "holds clipped moments, not moments" in refusal(Moments.load, path)
 
 
