@@ -6,26 +6,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from .clip import Clip
+from .clip import BITS, Clip, on_grid
 from .errors import InputError
 from .mechanisms import analytic_ratio
+from .moments import exact_products
 from .samplers import noisy_count
 
 # %% auto #0
-__all__ = ['ROUND_UP', 'joint_sensitivity', 'Units', 'strict_mu', 'noisy_products', 'noisy_moments', 'private_quantile',
-           'private_clip']
+__all__ = ['ROUND_UP', 'CHECK', 'WEIGHTS', 'VARIANCES', 'SEARCH', 'BALANCE', 'joint_sensitivity', 'free_weight', 'Units',
+           'strict_mu', 'check_moderate', 'noisy_products', 'noisy_moments', 'noisy_weights', 'on_directions',
+           'ResidualSums', 'residual_sums', 'noisy_variances', 'moment_shares', 'private_quantile', 'private_clip',
+           'private_center']
 
 # %% ../nbs/50_private_moments.ipynb #aa552455
 def joint_sensitivity(
     g: float, # B^4 / a^2: weight of X'X, in Frobenius norm (0: not released)
     h: float, # B^2 B_y^2 / b^2: weight of X'y
-) -> float:   # of (X'X / a, X'y / b, y'y / c), the last one free if B_y^4 / c^2 <= h / 2
+) -> float:   # of (X'X / a, X'y / b, y'y / c), the last one free if B_y^4 / c^2 <= free_weight(g, h)
     "How far the moments of two neighbours can be from each other"
     squared = 2 * g + 2 * h + h**2 / (2 * g) if h <= 2 * g else 4 * h
     return float(np.sqrt(squared))
+
+def free_weight(
+    g: float, # weight of X'X
+    h: float, # weight of X'y
+) -> float:   # largest k = B_y^4 / c^2 that costs nothing
+    "How precisely y'y can be released for free"
+    if h <= 2 * g: return h + h**2 / (2 * g)
+    return min(3 * h - 2 * g, (11 + 5 * np.sqrt(5)) / 8 * h)
 
 # %% ../nbs/50_private_moments.ipynb #a594ed51
 @dataclass(frozen=True)
@@ -39,10 +51,14 @@ class Units:
     def abc(self) -> tuple:
         "Units of X'X, X'y and y'y"
         B, By = self.clip.design_bound, self.clip.response_bound
-        return B**2, self.balance * B * By, np.sqrt(2) * self.balance * By**2
+        third = free_weight(*self.weights)
+        return B**2, self.balance * B * By, By**2 / np.sqrt(third)
 
     @property
-    def sensitivity(self) -> float: return joint_sensitivity(float(self.gram), self.balance**-2)
+    def weights(self) -> tuple: return float(self.gram), self.balance**-2
+
+    @property
+    def sensitivity(self) -> float: return joint_sensitivity(*self.weights)
 
     def pack(self,
         XtX: np.ndarray, # (..., p, p)
@@ -100,6 +116,16 @@ def strict_mu(
                          "and its noise would be too fine to draw: choose one around 1")
     return mu
 
+def check_moderate(
+    name: str,       # of a bound
+    bound,           # its value; None: not given
+    farthest: float, # from 1, or its inverse
+) -> None:
+    "A bound whose noise has a variance that is an ordinary number, all the way"
+    if bound is not None and not 1 / farthest <= bound <= farthest:
+        raise InputError(f"{name}={bound:g} is so far from 1 that the variance of its noise is no ordinary "
+                         "number: change the units")
+
 def noisy_products(
     sums: np.ndarray, # (..., d+1) integers: products of the columns of [Z t] with t, in steps; or a batch
     units: Units,     # how precisely its parts are released
@@ -148,6 +174,88 @@ def _symmetric(above: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     G[..., range(p), range(p)] = diagonal
     return G
 
+# %% ../nbs/50_private_moments.ipynb #03c9f2df
+def noisy_weights(
+    m,         # ExactMoments of clipped rows
+    sd: float, # standard deviation of the noise, in rows
+    sampler,   # draws it
+) -> float:
+    "The sum of the squared weights of all rows, with noise"
+    noisy = sampler.lattice(m.weights, sd * 2**BITS * ROUND_UP, "weights")
+    return float(noisy) / 2**BITS
+
+# %% ../nbs/50_private_moments.ipynb #180dd40a
+_DIRECTION = 2.0**24 # steps in a unit vector
+_VARIANCE = 2.0**26  # steps in the largest contribution of a row to a variance
+_BELOW = 1 - 2.0**-30 # more than the rounding errors of a few operations
+
+def on_directions(
+    Q: np.ndarray, # (m, d): rows of a matrix, none of them zero
+) -> np.ndarray:   # (m, d): whole numbers, as float64, of norm at most 2^24
+    "Unit vectors along the rows, as whole numbers of public steps"
+    return np.trunc(Q / np.linalg.norm(Q, axis=-1, keepdims=True) * (_BELOW * _DIRECTION))
+
+def _longest_sum(directions: np.ndarray) -> float:
+    "Lambda, the largest eigenvalue of the sum of q q', rounded up"
+    q = directions / _DIRECTION
+    return float(np.linalg.eigvalsh(q.T @ q)[-1] * (1 + 1e-9))
+
+@dataclass(frozen=True, eq=False)
+class ResidualSums:
+    "Sums over rows of products with clamped residuals, and of squares along directions: exact"
+    products: np.ndarray  # (d+1,) int64: of the columns of [Z t] with t, in steps
+    clamped: int          # how many residuals were clamped
+    variances: np.ndarray # (m,) int64: of t^2 (q'z)^2, in 2^-26 of its bound; empty without directions
+
+    def __add__(self, other: ResidualSums) -> ResidualSums:
+        return ResidualSums(self.products + other.products, self.clamped + other.clamped,
+                            self.variances + other.variances)
+
+def residual_sums(
+    names: tuple,    # the columns of x
+    clip: Clip,      # the bounds, with the start whose fit is subtracted
+    directions=None, # (m, d) as `on_directions` makes them; None: no variances
+):                   # f(X, y) -> ResidualSums
+    "What a pass of a later round does with a block of rows"
+    if directions is None: directions = np.empty((0, len(clip.names(names))))
+    return partial(_residual_sums, clip=clip, bound=clip.bind(names), directions=directions)
+
+def _residual_sums(X, y, clip: Clip, bound, directions) -> ResidualSums:
+    "The sums over one block"
+    Z, t, _, cut = bound(X, y)
+    A = on_grid(Z, t, clip)
+    shares = (A[:, :-1] @ directions.T) / (2.0**BITS * _DIRECTION) * (A[:, -1:] / 2.0**BITS)
+    variances = np.floor(shares**2 * (_BELOW * _VARIANCE)).sum(0).astype(np.int64)
+    return ResidualSums(exact_products(A, A[:, -1]), cut[1], variances)
+
+def noisy_variances(
+    sums: np.ndarray,       # (m,) integers, as in ResidualSums
+    clip: Clip,             # the bounds
+    directions: np.ndarray, # (m, d) as `on_directions` makes them
+    mu: float,              # what this draw may spend
+    sampler,                # draws the noise
+) -> dict:                  # variances, and the standard deviation of their noise
+    "Variances along directions, with noise that covers every pair of neighbours"
+    scale = np.sqrt(2 * _longest_sum(directions)) * _VARIANCE / mu * ROUND_UP
+    unit = (clip.design_bound * clip.response_bound)**2 / _VARIANCE
+    return dict(variances=sampler.lattice(sums, scale, "variances") * unit, variance_sd=float(scale * unit))
+
+# %% ../nbs/50_private_moments.ipynb #061309e0
+CHECK = .01      # share of mu^2 for counting clamped responses: the counts' noise is then a few rows
+WEIGHTS = .01    # for the sum of squared weights
+VARIANCES = .05  # for the variances of the estimates, where there are several rounds
+SEARCH = .1      # for a search of private bounds and a private centre
+_FIRST = .7      # of what is left, for the first of several rounds: only it releases the Gram matrix
+BALANCE = 1.4    # X'X against X'y where both are released; power is flat between 1.2 and 2
+
+def moment_shares(
+    rounds: int, # how many
+) -> list:       # one number a round
+    "Shares of mu^2 of the rounds; what is missing to 1 goes to counts, weights and variances"
+    if rounds == 1: return [1 - CHECK - WEIGHTS]
+    left = 1 - CHECK - WEIGHTS - VARIANCES
+    return [_FIRST * left] + [(1 - _FIRST) * left / (rounds - 1)] * (rounds - 1)
+
 # %% ../nbs/50_private_moments.ipynb #4578e23f
 _GRID = 2.0 ** np.arange(-20, 20.25, .25) # bounds to choose from: powers of 2^(1/4), public
 _ROW_QUANTILE = .1        # of the row norms: scaling bends nothing, so the bound may be low
@@ -160,17 +268,18 @@ def private_quantile(
     mu: float,       # what the search may spend
     sampler,         # draws the noise
     purpose: str,    # a name for the draws
-) -> float:          # a point of _GRID
+    grid=_GRID,      # values to choose from, ascending
+) -> float:          # one of them
     "A quantile by binary search with noisy counts"
-    low, high = 0, len(_GRID) - 1
-    probes = int(np.ceil(np.log2(len(_GRID))))
+    low, high = 0, len(grid) - 1
+    probes = int(np.ceil(np.log2(len(grid))))
     for k in range(probes):
         if low == high: break
         middle = (low + high) // 2
-        above = noisy_count(count(_GRID[middle]), np.sqrt(probes) / mu, sampler, f"{purpose}, probe {k}")
+        above = noisy_count(count(grid[middle]), np.sqrt(probes) / mu, sampler, f"{purpose}, probe {k}")
         if above > (1 - quantile) * n: low = middle + 1
         else: high = middle
-    return float(_GRID[low])
+    return float(grid[low])
 
 def private_clip(
     source,                                # f(clip) -> Moments: one pass
@@ -190,3 +299,22 @@ def private_clip(
         found = private_quantile(count, n, quantile, share, sampler, name.replace("_", " "))
         clip = replace(clip, **{name: found})
     return clip
+
+# %% ../nbs/50_private_moments.ipynb #19d447e3
+_POWERS = 2.0 ** np.arange(-20, 40, 1 / 64)
+_CENTERS = np.concatenate([-_POWERS[::-1], [0.0], _POWERS]) # centres to choose from, public
+
+def _sorted_responses(X, y) -> np.ndarray:
+    "How many responses are in each cell of the grid of centres, and above it"
+    return np.bincount(np.searchsorted(_CENTERS, y), minlength=len(_CENTERS) + 1)
+
+def private_center(
+    source,    # of rows
+    mu: float, # what the search may spend
+    sampler,   # draws the noise
+) -> float:
+    "The median of the responses, found privately"
+    cells = source.collect(_sorted_responses)
+    above = cells[::-1].cumsum()[::-1] # responses in this cell and beyond
+    def count(center): return above[np.searchsorted(_CENTERS, center) + 1]
+    return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", _CENTERS)
