@@ -144,7 +144,7 @@ class LabelsMethod(Method):
     def _make_clip(self, longest: float) -> Clip:
         "The bounds; where no row bound was given, the longest row is one"
         row_bound = longest if self.row_bound is None else self.row_bound
-        return Clip(row_bound, self.response_bound, None, self.response_center, self.intercept)
+        return Clip(row_bound, self.response_bound, None, self.response_center, self.intercept, ones=1.0)
 
     def release(self,
         data,              # whatever `open_source` takes; its rows are public, its responses are not

@@ -21,9 +21,8 @@ from .ledger import charged
 from .mechanisms import Budget, check_budget, warn_budget
 from .moments import MOST_ROWS, fresh_id
 from .passes import MomentsSource, Source
-from .private_moments import Units, noisy_products, strict_mu
+from .private_moments import CHECK, Units, check_moderate, noisy_products, strict_mu
 from .randomness import stream
-from .rounds import CHECK
 from .samplers import as_sampler, noisy_count
 from .selection import Method, Question, Selection, release_and_select
 from .statistics import lasso
@@ -304,12 +303,6 @@ def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> floa
     raise InputError("the law's rows or their knockoffs are so large, in its own units, that scaling leaves "
                      "nothing of them: check the law's mean and covariance, or the kernel")
 
-def _check_moderate(name: str, bound) -> None:
-    "A bound whose noise has a variance that is an ordinary number"
-    if bound is not None and not 1 / _FARTHEST <= bound <= _FARTHEST:
-        raise InputError(f"{name}={bound:g} is so far from 1 that the variance of its noise is no ordinary "
-                         "number: change the units")
-
 @dataclass(frozen=True, kw_only=True)
 class ProductsMethod(Method):
     "Noisy products of the response with rows and their knockoffs, for rows of a public law"
@@ -335,7 +328,7 @@ class ProductsMethod(Method):
         if self.row_bound is not None:
             check_positive("row_bound", self.row_bound,
                            "pass a public bound on a row's norm in units of the law, or leave it out")
-        for name in ("response_bound", "row_bound"): _check_moderate(name, getattr(self, name))
+        for name in ("response_bound", "row_bound"): check_moderate(name, getattr(self, name), _FARTHEST)
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         if self.law is not None: Law.check(self.law)
         Clip(1.0, self.response_bound, self.ranges, self.response_center) # refuses what cannot be

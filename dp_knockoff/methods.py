@@ -50,7 +50,7 @@ def private_filter(
     row_bound=None,         # rows of x are scaled to at most this norm, responses with them; or "private"
     response_bound=None,    # scaled responses are clamped to at most this size; or "private"
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of unlike units
-    response_center=0.0,    # public centre of the response
+    response_center=0.0,    # public centre of the response; without a law also "private"
     intercept: bool = True, # does the model have an intercept?
     rounds=None,            # passes with noise; default: the method's own
     law=None,               # the public law of a row, if there is one: Gaussian, Levels, ..., or a kernel

@@ -37,6 +37,25 @@ def test_label_privacy_formula():
     assert np.isclose(found.noise["products"], scale, rtol=1e-12) and found.method == "labels"
 
 
+def test_the_column_of_ones_holds_ones_whatever_the_row_bound():
+    "Its coefficient is the intercept, and rows are not longer than with a 1"
+    for row_bound in (1.5, 30.0, 300.0):  # a third of it would be 10, and 100
+        sampler = Recorder()
+        method = LabelsMethod(**{**PUBLIC, "response_bound": 40.0}, row_bound=row_bound)
+        method.release(X, Y + 20, sampler=sampler)
+        (_, value, scale), = sampler.draws
+        Z = np.column_stack([X, np.ones(200)])
+        w = np.minimum(1, np.hypot(row_bound, 1) / np.linalg.norm(Z, axis=1))
+        step = np.hypot(row_bound, 1) * 40.0 / 4**BITS
+        assert np.isclose(value[-1] * step, (w**2 * (Y + 20)).sum(), rtol=1e-3)
+        longest = (w * np.linalg.norm(Z, axis=1)).max()
+        wanted = 2 * 40.0 * longest / analytic_ratio(Budget(1.0, 1e-2))
+        assert np.isclose(scale[-1] * step, wanted, rtol=1e-3)
+        quiet = method.release(X, Y + 20, sampler=Silent())
+        exact = np.linalg.lstsq(Z * w[:, None], w * (Y + 20), rcond=None)[0]
+        assert np.allclose(quiet.estimates().estimate, exact, atol=5e-3) and abs(exact[-1] - 20) < .2
+
+
 SETTINGS = [dict(row_bound=.7), dict(row_bound=.7, epsilon=.3), dict(row_bound=.7, intercept=False),
             dict(epsilon=.3)]
 
@@ -199,6 +218,7 @@ BAD = [dict(epsilon=0), dict(epsilon=None), dict(delta=0), dict(sigma=None), dic
        dict(sigma="estimate"), dict(response_bound=None), dict(response_bound=-1),
        dict(response_bound="private"),
        dict(row_bound=-1), dict(row_bound="private"), dict(response_center=np.nan), dict(intercept="yes"),
+       dict(response_center="private"),
        dict(response_center=1.0, intercept=False)]
 
 

@@ -106,9 +106,12 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
         one, two = (f(X, Y, **options) for f in (private_filter, moments_filter))
         assert (one.W == two.W).all() and repr(one) == repr(two)
         return one
-    assert both(fdr=.4).fdr == .4 and both(rule="bh").rule == "bh"
+    assert both(fdr=.4).fdr == .4 and both().rule == "bh" and both().release.rounds == 4
+    for rule in ("bh", "by", "dbh", "knockoffs"): assert both(rule=rule).rule == rule
     assert both(ranges={"x0": (-2, 2)}, rounds=2, response_bound="private").release.rounds == 2
     assert both(intercept=True, response_center=.3).release.clip.response_center == .3
+    found = both(intercept=True, response_center="private", rounds=1).release
+    assert abs(found.clip.response_center - np.median(Y)) < .3 and found.clip.response_center != 0
 
 
 def test_private_filter_is_the_products_filter_where_the_law_is_public():
@@ -120,6 +123,8 @@ def test_private_filter_is_the_products_filter_where_the_law_is_public():
     assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
     assert "intercept=False has no meaning" in refusal(private_filter, X, Y, intercept=False, law=law)
     assert "rule='bh' needs estimates" in refusal(private_filter, X, Y, rule="bh", law=law)
+    assert "response_center='private'" in refusal(private_filter, X, Y,
+                                                  **options | dict(response_center="private"))
     assert refusal(private_filter, X, Y, rule="holm", law=law).startswith("rule='holm' is unknown")
     assert (private_filter(X, Y, **options, **given, rule="knockoffs").W == one.W).all()
     trial, facts = text_trial()
@@ -135,12 +140,15 @@ def test_private_filter_is_the_products_filter_where_the_law_is_public():
 def test_functions_are_a_release_and_a_selection(word):
     options = OPTIONS[word]
     release = METHODS[word](**options).release(X, Y, **seeded(word, 5))
-    statistic = Statistic("ols", "lcd")
-    found = FILTERS[word](X, Y, **options, statistic=statistic, offset=0, fdr=.3, **seeded(word, 5))
-    again = select(release, statistic=statistic, offset=0, fdr=.3)
+    rule = dict(rule="knockoffs") if "rule" in chooses(word) else {}
+    statistic = dict(**rule, statistic=Statistic("ols", "lcd"), offset=0)
+    for question in (statistic, {}, *(dict(rule=other) for other in ("bh", "dbh", "by", "ebh") if rule)):
+        found = FILTERS[word](X, Y, **options, **question, fdr=.3, **seeded(word, 5))
+        again = select(release, **question, fdr=.3)
+        assert (found.W == again.W).all() and (found.signs == again.signs).all()
+        assert found.threshold == again.threshold and repr(found) == repr(again)
+        assert found.rule == question.get("rule", METHODS[word].releases.rule)
     assert isinstance(found, Selection) and type(release) is METHODS[word].releases is type(found.release)
-    assert (found.W == again.W).all() and (found.signs == again.signs).all()
-    assert found.threshold == again.threshold and repr(found) == repr(again)
     assert release.n == 3000 and release.names == ("x0", "x1", "x2", "x3") and release.method == word
     assert (release.budget is None) == (word == "none") == (release.sampler is None)
 
@@ -182,7 +190,8 @@ def test_every_filter_takes_every_kind_of_data(word, kind, tmp_path, monkeypatch
     if word == "labels":  # its covariance is a sum of floats: the last bits say how the rows were cut
         monkeypatch.setattr(Release, "seed", 7)
     options = {**OPTIONS[word], **(dict(rounds=1) if word == "products" else {})}  # an iterator is read once
-    wanted = FILTERS[word](X, Y, **options, fdr=.5, **seeded(word, 5))
+    once = dict(rounds=1) if word == "moments" and kind == "iterator" else {}  # which it finds out by itself
+    wanted = FILTERS[word](X, Y, **options, **once, fdr=.5, **seeded(word, 5))
     if kind == "dask":
         da = pytest.importorskip("dask.array")
         data, y = da.from_array(X, chunks=(900, 4)), da.from_array(Y, chunks=900)
@@ -193,6 +202,7 @@ def test_every_filter_takes_every_kind_of_data(word, kind, tmp_path, monkeypatch
     assert np.allclose(found.W, wanted.W, rtol=1e-8, atol=1e-8 * np.abs(wanted.W).max())
     if word not in ("moments", "products"): return
     assert (found.W == wanted.W).all() and found.release.seed == wanted.release.seed
+    if word == "moments": assert found.release.rounds == once.get("rounds", 4)
 
 
 LEVELS = {"no": .5, "pill": .25, "diet": .25}
@@ -234,7 +244,8 @@ def test_filters_take_text_of_every_kind_with_a_dictionary(word, kind, tmp_path,
     trial, facts = text_trial()
     asked = dict(dictionary=facts, groups={"rest": ["b", "d"]}, fdr=.5, **ON_TEXT[word], **seeded(word, 5))
     if word == "products": asked["rounds"] = 1  # an iterator is read once
-    wanted = FILTERS[word](trial, **asked)
+    once = dict(rounds=1) if word == "moments" and kind == "iterator" else {}  # which it finds out by itself
+    wanted = FILTERS[word](trial, **asked, **once)
     target = "y" if kind in ("function", "iterator") else None
     found = FILTERS[word](text_tables(tmp_path)[kind], target, **asked)
     if word == "products" and kind == "dask": return assert_other_knockoffs(found, wanted, ["a", "c"])
@@ -263,7 +274,8 @@ def test_filters_take_moments_that_were_saved(word, tmp_path):
     options, clip = dict(OPTIONS[word]), None
     if word == "moments":
         clip = Clip(**{name: options.pop(name) for name in ("row_bound", "response_bound", "intercept")})
-    wanted = FILTERS[word](X, Y, **OPTIONS[word], **seeded(word, 5))
+    once = dict(rounds=1) if word == "moments" else {}  # rows that are summed cannot be read again
+    wanted = FILTERS[word](X, Y, **OPTIONS[word], **once, **seeded(word, 5))
     whole = Moments.from_data(X, Y, clip=clip)
     whole.save(tmp_path / "m.npz")
     paths = [tmp_path / "a.npz", tmp_path / "b.npz"]
@@ -272,6 +284,10 @@ def test_filters_take_moments_that_were_saved(word, tmp_path):
     for data in (whole, tmp_path / "m.npz", paths):
         found = FILTERS[word](data, **options, **seeded(word, 5))
         assert np.allclose(found.W, wanted.W, rtol=1e-8) and found.selected == wanted.selected
+        if not once: continue
+        assert found.release.rounds == 1
+        refused = refusal(FILTERS[word], data, **options, rounds=4, sampler=Unused())
+        assert "rounds=4 needs 4 passes" in refused
 
 
 @pytest.mark.parametrize("word", METHODS)
@@ -308,13 +324,14 @@ BAD = {
     "two": [dict(epsilon=0), dict(delta=2), dict(row_bound=-1), dict(sigma=None), dict(beta_norm="x"),
             dict(bounds="loose"), dict(beta_max=-1), dict(ridge_penalty="a"), dict(delta_split=(1, 1))],
     "moments": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(ranges=3),
-                dict(response_center="a"), dict(intercept=None), dict(rounds="two"), dict(balance=np.inf),
-                dict(rows_per_person=0)],
+                dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
+                dict(rounds="two"), dict(rounds=0), dict(balance=np.inf), dict(rows_per_person=0)],
     "labels": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(sigma=0),
-               dict(response_center="a"), dict(intercept=None), dict(rows_per_person=1.5)],
+               dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
+               dict(rows_per_person=1.5)],
     "products": [dict(epsilon=0), dict(delta=2), dict(law=3), dict(law=Gaussian), dict(response_bound=-1),
                  dict(row_bound="a"), dict(ranges=3), dict(response_center="a"), dict(rounds=1.5),
-                 dict(rows_per_person=0)],
+                 dict(response_center="private"), dict(rows_per_person=0)],
 }
 CASES = [(word, bad) for word in BAD for bad in BAD[word]]
 
@@ -347,6 +364,21 @@ def test_bad_questions_are_refused_before_anything_is_read_or_drawn(word, questi
     noise = {} if word == "none" else dict(sampler=Unused())
     sentence = refusal(FILTERS[word], unread(NAMES), **{**OPTIONS[word], **question}, **noise)
     assert next(iter(question)) in sentence
+
+
+@pytest.mark.parametrize("idle", [dict(s="mvr"), dict(offset=0), dict(statistic=Statistic("ols"))], ids=str)
+def test_what_belongs_to_knockoffs_is_refused_where_none_are_drawn(idle):
+    "By the rule that was asked for, and by the method's own, with the same sentence"
+    def told(**rule):
+        return refusal(moments_filter, unread(NAMES), **OPTIONS["moments"], **idle, **rule, sampler=Unused())
+    name, = idle
+    assert told() == told(rule="bh") and told().startswith(f"{name}=")
+    assert told().endswith("has no meaning for rule='bh', which draws no knockoffs: leave it out, "
+                           "or pass rule='knockoffs'")
+    for rule in ("dbh", "by"): assert f"rule={rule!r}, which draws no knockoffs" in told(rule=rule)
+    assert "rule='ebh', which has its own" in told(rule="ebh")
+    release = METHODS["moments"](**OPTIONS["moments"]).release(X, Y, **seeded("moments", 0))
+    assert refusal(select, release, **idle) == told()
 
 
 @pytest.mark.parametrize("word", PRIVATE)
@@ -436,8 +468,9 @@ class Auditor(Trusted):
 
 STRICT = {"moments": dict(rounds=2, response_bound="private"), "labels": {}, "products": dict(rounds=2)}
 FAILS = [("moments", "response bound, probe 0"), ("moments", "moments"), ("moments", "clamped responses"),
-         ("labels", "products"), ("products", "products 0"), ("products", "products 1"),
-         ("products", "clamped responses")]
+         ("moments", "weights"), ("moments", "residuals 1"), ("moments", "clamped residuals 1"),
+         ("moments", "variances"), ("labels", "products"), ("products", "products 0"),
+         ("products", "products 1"), ("products", "clamped responses")]
 
 
 def strict(word, **changed):
