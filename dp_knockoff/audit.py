@@ -13,7 +13,7 @@ import numpy as np
 from .errors import InputError, check_count, check_fraction, check_positive
 from .mechanisms import Budget, analytic_ratio, gaussian_divergence
 from .method_moments import moments_filter
-from .rounds import BALANCE
+from .private_moments import BALANCE
 from .rows import Rows
 from .samplers import NumpySampler
 from .testing import ALPHA, sample
@@ -173,6 +173,8 @@ def squared_distance(
     return sum((total / Fraction(scale)**2 for scale, total in sums.items()), Fraction(0))
 
 # %% ../nbs/60_audit.ipynb #0a5d8472
+_FAR = 2.0**20 # one of the rows of the worst pair is so many times too long
+
 def worst_pair(
     X,                        # any design, at least two columns: its first row is replaced
     y,                        # its responses
@@ -185,9 +187,11 @@ def worst_pair(
     rows = np.zeros((2, np.shape(X)[1]))
     rows[0, 0] = 1.0
     rows[1, :2] = c, np.sqrt(1 - c**2)
-    responses = response_bound, -2 * response_bound
+    lengths = row_bound, _FAR * row_bound
+    responses = response_bound, -2 * _FAR * response_bound
     def replaced(A, first): return np.concatenate([[first], np.asarray(A, dtype=float)[1:]])
-    return tuple((replaced(X, row_bound * row), replaced(y, t)) for row, t in zip(rows, responses))
+    return tuple((replaced(X, length * row), replaced(y, t))
+                 for length, row, t in zip(lengths, rows, responses))
 
 # %% ../nbs/60_audit.ipynb #475a89fd
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, laplace, norm
 
 from dp_knockoff import clip as clip_module
-from dp_knockoff import method_labels, method_moments, private_moments, rounds
+from dp_knockoff import method_labels, method_moments, private_moments
 from dp_knockoff import moments as moments_module
 from dp_knockoff.audit import (
     Draw,
@@ -33,20 +33,22 @@ from dp_knockoff.errors import InputError
 from dp_knockoff.laws import Gaussian, Kernel
 from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.method_labels import LabelsMethod, labels_filter
-from dp_knockoff.method_moments import MomentsMethod, moments_filter
+from dp_knockoff.method_moments import ROUNDS, MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_products import _Pairs, products_filter
 from dp_knockoff.models import ar1, linear_model
 from dp_knockoff.moments import Moments
+from dp_knockoff.private_moments import BALANCE, CHECK, SEARCH, VARIANCES, WEIGHTS, free_weight, moment_shares
 from dp_knockoff.randomness import stream
-from dp_knockoff.samplers import NumpySampler, SecureSampler, as_sampler
+from dp_knockoff.samplers import NumpySampler, SecureSampler, as_sampler, noisy_count
 from dp_knockoff.selection import select
-from dp_knockoff.statistics import Statistic
 from dp_knockoff.testing import fires, refusal
 
 X, Y, _ = linear_model(120, 3, 2, random_state=3)
 PUBLIC = dict(epsilon=1.0, delta=.1, row_bound=2.0, response_bound=6.0, intercept=False)
-PRIVATE = {**PUBLIC, "row_bound": "private", "response_bound": "private", "rounds": 3}
+ONE_ROUND = {**PUBLIC, "rounds": 1}
+PRIVATE = {**PUBLIC, "row_bound": "private", "response_bound": "private"}
+SEARCHED = {**PRIVATE, "response_center": "private", "intercept": True}
 LABELS = dict(epsilon=1.0, delta=.1, response_bound=6.0, sigma=1.0, intercept=False)
 
 
@@ -57,10 +59,11 @@ PAIRS = {"worst": worst_pair(X, Y, 2.0, 6.0),
          "long": (first_row([1e3, 0, 0], 5.0), first_row([0, 1e3, 0], -5.0)),
          "large": (first_row([2, 0, 0], 1e5), first_row([2, 0, 0], -1e5)),
          "all or nothing": (first_row([1e6] * 3, 1e6), first_row([0] * 3, 0.0))}
+PAIRS["every draw"] = first_row([1e9, 0, 0], 1e18), first_row([0, 2, 0], 0.0)
 PAIRS["among short rows"] = tuple((np.vstack([x[:1], .01 * x[1:]]), y) for x, y in PAIRS["all or nothing"])
 
 
-def run_moments(X, y, sampler): return MomentsMethod(**PRIVATE).release(X, y, sampler=sampler)
+def run_moments(X, y, sampler): return MomentsMethod(**SEARCHED).release(X, y, sampler=sampler)
 
 
 # ---------------------------------------------------------------- the instruments
@@ -205,8 +208,8 @@ def test_audits_refuse_what_is_no_pair():
 def test_tables_can_be_audited():
     import pandas as pd
     one, two = (pd.DataFrame(np.column_stack(pair), columns=list("abcy")) for pair in PAIRS["worst"])
-    found = audit_release((one, "y"), (two, "y"), **PUBLIC)
-    assert np.isclose(found.mu, audit_release(*PAIRS["worst"], **PUBLIC).mu)
+    found = audit_release((one, "y"), (two, "y"), **PUBLIC, transcripts=2)
+    assert np.isclose(found.mu, audit_release(*PAIRS["worst"], **PUBLIC, transcripts=2).mu)
     assert "kept" in repr(found) and "clamped responses" in repr(found)
 
 
@@ -215,35 +218,107 @@ def test_tables_can_be_audited():
 ENTRIES = st.lists(st.floats(-1e300, 1e300), min_size=8, max_size=8)
 
 
-@given(ENTRIES, st.sampled_from([1, 2]), st.booleans(), st.booleans(), st.integers(0, 9))
-@settings(max_examples=30)
+@given(ENTRIES, st.integers(1, 4), st.booleans(), st.booleans(), st.integers(0, 9))
+@settings(max_examples=40)
 def test_no_neighbours_are_further_apart_than_allowed(v, rounds, private, intercept, seed):
     one, two = first_row(v[:3], v[3]), first_row(v[4:7], v[7])
     if (one[0] == two[0]).all() and (one[1] == two[1]).all(): return
     bounds = dict(row_bound="private", response_bound="private") if private else {}
+    if private and intercept: bounds["response_center"] = "private"
     options = {**PUBLIC, **bounds, "intercept": intercept, "rounds": rounds}
     found = audit_release(one, two, **options, transcripts=1, random_state=seed)
     assert found.ok and max(found.squares) <= Fraction(found.allowed)**2
 
 
 def test_one_round_is_tight():
-    found = audit_release(*PAIRS["worst"], **{**PUBLIC, "delta": 1e-6})
+    "The worst pair moves moments, count and weights, each by all that it can"
+    found = audit_release(*PAIRS["worst"], **{**ONE_ROUND, "delta": 1e-6})
     assert found.ok and .99999 < found.ratio <= 1 and .9998e-6 < found.divergence <= 1e-6
     assert np.allclose(found.losses.mean(), found.mu**2 / 2, atol=5 * found.mu / np.sqrt(10))
-    assert found.purposes == ("moments", "clamped responses")
+    assert found.purposes == ("moments", "clamped responses", "weights")
+    assert np.allclose(found.distances**2 / found.allowed**2, [.98, .01, .01], rtol=2e-5)
 
 
-HARD = [PUBLIC, {**PUBLIC, "rounds": 3}, {**PRIVATE},
+@pytest.mark.parametrize("balance", [.3, .6, 1.0, BALANCE, 3.0])
+def test_a_pair_that_moves_the_square_is_as_far_apart_as_the_worst(balance):
+    "As the square is as precise as it may be for free: orthogonal rows at any balance, or the corner"
+    corner = first_row([1e9, 0, 0], 1e18), first_row([-2, 0, 0], 6 * (np.sqrt(5) - 2))
+    pair = corner if balance == .3 else PAIRS["every draw"]
+    found = audit_release(*pair, **ONE_ROUND, balance=balance, transcripts=1)
+    assert found.ok and found.ratio > .99999
+
+
+def most(c, rounds):
+    "Share of mu^2 that a pair of full length with cosine c can spend in all draws, one response at its bound"
+    v = np.linspace(0, 1, 201)
+    def part(g, h, bound2): return (2 * g * (1 - c**2) + h * (1 + v**2 + 2 * c * v)
+                                    + free_weight(g, h) * (1 - v**2)**2) / bound2
+    h = BALANCE**-2
+    first, *later, last = moment_shares(rounds)
+    residuals = part(0, 1, 4)
+    total = CHECK + WEIGHTS + first * part(1, h, 2 + 2 * h + h**2 / 2).max() + sum(later) * residuals.max()
+    return total + (last * residuals + VARIANCES * (1 + v**4 - 2 * c**2 * v**2) / 2).max()
+
+
+LOWEST = np.full((120, 3), 1e-9), np.zeros(120)  # all probes of a search go down, nothing is ever fitted
+
+
+def draws_of_every_kind_moved(options):
+    "Along a transcript without noise: of a long row with a large response, and of one that fits, with 0"
+    def run(X, y, sampler): return MomentsMethod(**options).release(X, y, sampler=sampler)
+    script = record(run, LOWEST, Silent(0))
+    bound = script.outcome.clip.row_bound * .99999
+    pair = first_row([1e9, 0, 0], 1e18), first_row([0, bound, 0], 0.0)
+    return [replay(run, data, script).draws for data in pair]
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+@pytest.mark.parametrize("options", [PUBLIC, PRIVATE], ids=["public", "private"])
+def test_several_rounds_come_close_to_what_one_pair_can_spend(options, rounds):
+    ceiling = max(most(c, rounds) for c in np.linspace(0, 1, 101))
+    if options is PRIVATE: ceiling = SEARCH + (1 - SEARCH) * ceiling
+    first, second = draws_of_every_kind_moved({**options, "rounds": rounds})
+    spent = squared_distance(first, second) / Fraction(WHOLE)**2
+    assert .9985 * ceiling < spent < ceiling
+    order = [d.purpose for d in first if "probe" not in d.purpose]
+    later = [f"{what} {k}" for k in range(1, rounds) for what in ("residuals", "clamped residuals")]
+    assert order == ["moments", "clamped responses", "weights", *later, "variances"]
+
+
+def allotted(purpose, rounds):
+    "The share of mu^2 that is announced for a draw"
+    shares = moment_shares(rounds)
+    return dict(moments=shares[0], residuals=shares[-1], clamped=CHECK / rounds, weights=WEIGHTS,
+                variances=VARIANCES)[purpose.split()[0]]
+
+
+def within_shares(audit, rounds):
+    "Does every draw keep to its own share? With public bounds"
+    shares = np.array([allotted(purpose, rounds) for purpose in audit.purposes])
+    return bool((audit.distances**2 <= shares * audit.allowed**2 * (1 + 1e-9)).all())
+
+
+def test_shares_add_up():
+    for rounds in (1, 2, 4, 9):
+        later = (rounds - 1) * (allotted("residuals 1", rounds) + allotted("clamped residuals 1", rounds))
+        first = sum(allotted(purpose, rounds) for purpose in ("moments", "clamped responses", "weights"))
+        assert np.isclose(first + later + VARIANCES * (rounds > 1), 1)
+
+
+HARD = [ONE_ROUND, PUBLIC, PRIVATE, SEARCHED,
         {**PRIVATE, "intercept": True, "ranges": {"x1": (-1, 7)}, "response_center": 2.0}]
 
 
-@pytest.mark.parametrize("options", HARD, ids=["one round", "three rounds", "private", "private, ranges"])
+@pytest.mark.parametrize("options", HARD, ids=["one round", "all rounds", "private", "centre", "ranges"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_hard_pairs(options, name): assert audit_release(*PAIRS[name], **options, transcripts=4).ok
+def test_hard_pairs(options, name):
+    audit = audit_release(*PAIRS[name], **options, transcripts=4)
+    assert audit.ok and (options["row_bound"] == "private" or
+                         within_shares(audit, options.get("rounds", ROUNDS)))
 
 
 def test_all_that_a_selection_knows_was_drawn():
-    def run(X, y, sampler): return moments_filter(X, y, **PRIVATE, sampler=sampler)
+    def run(X, y, sampler): return moments_filter(X, y, **SEARCHED, sampler=sampler)
     rng = np.random.default_rng(0)
     for k in range(10):
         first = record(run, (X, Y), NumpySampler(k))
@@ -298,7 +373,7 @@ def test_secure_noise_is_recorded_alike():
 
 
 def test_noise_of_rounds_is_fresh(monkeypatch):
-    def run(X, y, sampler): return MomentsMethod(**PUBLIC, rounds=3).release(X, y, sampler=sampler)
+    def run(X, y, sampler): return MomentsMethod(**PUBLIC).release(X, y, sampler=sampler)
     def noise():
         recorded = [record(run, (X, Y), NumpySampler(k)).draws for k in range(80)]
         return np.array([np.concatenate([draw.noise for draw in draws]) for draws in recorded])
@@ -321,9 +396,13 @@ def test_random_names_are_not_compared_but_counted():
 
 CLIPPED = clip_module.clipped_rows
 SENSITIVITY = private_moments.joint_sensitivity
-SEARCH = private_moments.private_quantile
-NOISY = rounds.noisy_moments
-ROUNDS = method_moments.release_rounds
+QUANTILE = private_moments.private_quantile
+CENTER = private_moments.private_center
+NOISY = private_moments.noisy_moments
+LATER = private_moments.noisy_products
+NOISY_VARIANCES = private_moments.noisy_variances
+UNIT = private_moments.on_directions
+RELEASE_ROUNDS = method_moments.release_rounds
 WHOLE = analytic_ratio(Budget(1.0, .1))
 
 
@@ -359,66 +438,109 @@ def coarse(Z, t, clip): return 2 * np.rint(steps(Z, t, clip) / 2)
 def full_length(self, width): return self.design_bound
 def cross_term_forgotten(g, h): return np.sqrt(2 * g + 2 * h) if h <= 2 * g else 2 * np.sqrt(h)
 def one_part(g, h): return np.sqrt(2 * g) if g else 2 * np.sqrt(h)
+def heavier_square(g, h): return 1.1 * free_weight(g, h)
 def not_split(sums, units, mu, *more): return NOISY(sums, units, WHOLE, *more)
+def later_not_split(sums, units, mu, *more): return LATER(sums, units, WHOLE, *more)
 def leaking(sums, *more): return {**NOISY(sums, *more), "gram_sd": float(np.trace(sums))}
+def no_count_noise(count, sd, sampler, purpose): return float(count)
+def no_weight_noise(m, sd, sampler): return m.weights / 2**18
+def less_variance_noise(sums, clip, q, mu, sampler): return NOISY_VARIANCES(sums, clip, q, 2 * mu, sampler)
+def no_longest_sum(directions): return 1.0
+def long_directions(Q): return 2 * UNIT(Q)
+def largest_entry_1(Q): return np.trunc(Q / np.abs(Q).max(-1, keepdims=True) * 2**24)
+def center_past_the_sampler(source, mu, sampler): return CENTER(source, mu, Silent(0))
+
+
+def residuals_once(rounds):
+    "All later rounds share nothing: each takes what is there for all of them"
+    first, *later = moment_shares(rounds)
+    return [first] + [sum(later)] * len(later)
+
+
+def counts_once(count, sd, sampler, purpose):
+    return noisy_count(count, sd / np.sqrt(3 if "residuals" in purpose else 1), sampler, purpose)
+
+
 def scaled_by_data(sums, units, mu, *more):
     return NOISY(sums, units, mu * np.trace(sums[:-1, :-1]) / (120 * 4.0**18), *more)
 
 
 def bare_diagonal(sums, units, *more):
     out = NOISY(sums, units, *more)
-    if units.gram: np.fill_diagonal(out["gram"], np.diag(sums)[:-1] * units.clip.row_step**2)
+    np.fill_diagonal(out["gram"], np.diag(sums)[:-1] * units.clip.row_step**2)
     return out
 
 
 def search(mu=None, silent=False):
     "A search that spends this many times what it may, or draws without the sampler"
-    def found(count, n, quantile, allowed, sampler, purpose):
-        return SEARCH(count, n, quantile, allowed * (mu or 1), Silent(0) if silent else sampler, purpose)
+    def found(count, n, quantile, allowed, sampler, *more):
+        return QUANTILE(count, n, quantile, allowed * (mu or 1), Silent(0) if silent else sampler, *more)
     return found
 
 
 def for_one(source, clip, budget, mu, rounds, balance, sampler, k, *more):
-    return ROUNDS(source, clip, budget, mu, rounds, balance, sampler, 1, *more)
+    return RELEASE_ROUNDS(source, clip, budget, mu, rounds, balance, sampler, 1, *more)
 
 
-UNGUARDED = (moments_module, "on_grid", unchecked)   # bounds are kept twice: by clipping, and on the grid
+def on_grids(f): return [(module, "on_grid", f) for module in (moments_module, private_moments)]
+
+
+UNGUARDED = on_grids(unchecked)   # bounds are kept twice: by clipping, and on the grid
 MUTANTS = {
-    "rows not scaled": [(clip_module, "clipped_rows", unscaled), UNGUARDED],
-    "responses not clamped": [(clip_module, "clipped_rows", unclamped), UNGUARDED],
-    "responses neither": [(clip_module, "clipped_rows", y_not_scaled), UNGUARDED],
+    "rows not scaled": [(clip_module, "clipped_rows", unscaled), *UNGUARDED],
+    "responses not clamped": [(clip_module, "clipped_rows", unclamped), *UNGUARDED],
+    "responses neither": [(clip_module, "clipped_rows", y_not_scaled), *UNGUARDED],
     "one wild row clips all": [(clip_module, "clipped_rows", one_clips_all)],
-    "rounded beyond the bound": [(Clip, "longest", full_length), UNGUARDED],
-    "grid step doubled": [(moments_module, "on_grid", coarse)],
-    "not rounded": [(moments_module, "on_grid", steps)],
+    "rounded beyond the bound": [(Clip, "longest", full_length), *UNGUARDED],
+    "grid step doubled": on_grids(coarse),
+    "not rounded": on_grids(steps),
     "half the sensitivity": [(private_moments, "joint_sensitivity", lambda g, h: SENSITIVITY(g, h) / 2)],
     "one part's sensitivity": [(private_moments, "joint_sensitivity", one_part)],
     "cross term forgotten": [(private_moments, "joint_sensitivity", cross_term_forgotten)],
-    "budget not split": [(rounds, "noisy_moments", not_split)],
+    "square too precise": [(private_moments, "free_weight", heavier_square)],
+    "budget not split": [(method_moments, "noisy_moments", not_split),
+                         (method_moments, "noisy_products", later_not_split)],
+    "residuals charged once": [(method_moments, "moment_shares", residuals_once)],
+    "counts charged once": [(method_moments, "noisy_count", counts_once)],
     "search not taken off": [(private_moments, "private_quantile", search(4))],
     "search past the sampler": [(private_moments, "private_quantile", search(silent=True))],
-    "an exact number in the result": [(rounds, "noisy_moments", leaking)],
-    "noise scaled by the data": [(rounds, "noisy_moments", scaled_by_data)],
-    "no noise on the diagonal": [(rounds, "noisy_moments", bare_diagonal)],
-    "no noise on the count": [(rounds, "noisy_count", lambda count, sd, sampler, purpose: float(count))],
+    "centre past the sampler": [(method_moments, "private_center", center_past_the_sampler)],
+    "an exact number in the result": [(method_moments, "noisy_moments", leaking)],
+    "noise scaled by the data": [(method_moments, "noisy_moments", scaled_by_data)],
+    "no noise on the diagonal": [(method_moments, "noisy_moments", bare_diagonal)],
+    "no noise on the count": [(method_moments, "noisy_count", no_count_noise)],
+    "no noise on the weights": [(method_moments, "noisy_weights", no_weight_noise)],
+    "half the noise on variances": [(method_moments, "noisy_variances", less_variance_noise)],
+    "variances without Lambda": [(private_moments, "_longest_sum", no_longest_sum)],
+    "directions longer than 1": [(method_moments, "on_directions", long_directions)],
+    "directions of largest entry 1": [(method_moments, "on_directions", largest_entry_1)],
     "rows_per_person ignored": [(method_moments, "release_rounds", for_one)],
     "ids not checked": [(moments_module, "joined", lambda mine, theirs: (*mine, *theirs))],
 }
 
 
-def turned(excess):
+def turned(excess, fits):
     "The worst pair, turned such that rounding makes its rows as long as it can"
     rng = stream(0, "turned")
     (X1, _), (X2, _) = PAIRS["worst"]
-    rows = np.stack([X1[0], X2[0]]) @ np.linalg.qr(rng.standard_normal((2000, 3, 3)))[0]
+    rows = np.stack([X1[0], 2 * X2[0] / np.linalg.norm(X2[0])])
+    rows = rows @ np.linalg.qr(rng.standard_normal((2000, 3, 3)))[0]
     best = rows[np.argmax((excess(rows / 2 * 2**18)**2).sum((-1, -2)))]
-    return first_row(best[0], 6 * (1 + 3e-6)), first_row(best[1], -12.0)
+    return first_row(best[0], fits), first_row(1e9 * best[1], -12e9)
 
 
-PAIRS["rounded up"] = turned(np.rint)
-PAIRS["rounded up to even"] = turned(lambda A: 2 * np.rint(A * (1 - 3.3e-6) / 2))
+PAIRS["rounded up"] = turned(np.rint, 6.0)
+PAIRS["rounded up to even"] = turned(lambda A: 2 * np.rint(A * (1 - 3.3e-6) / 2), 6 * (1 + 3e-6))
 HUGE = np.tile([1e150, 1e153, 1.0], (120, 1)), np.full(120, 1e150)
 PAIRS["huge"] = HUGE, (np.vstack([np.full(3, 1e155), HUGE[0][1:]]), HUGE[1])
+FLAT = stream(0, "flat").standard_normal((1000, 6))
+FLAT = 9 * (FLAT - FLAT.mean(1, keepdims=True))  # in a hyperplane: rows of the inverse are nearly parallel
+
+
+def in_flat(x, t): return np.vstack([x, FLAT[1:]]), np.append(t, np.resize(Y, 999))
+
+
+ALIKE = in_flat(np.full(6, 1e9), 1e18), in_flat([np.sqrt(2), -np.sqrt(2), 0, 0, 0, 0], 0.0)
 
 
 def summed(order, parts):
@@ -434,13 +556,18 @@ def added_to_itself(X, y, sampler, **budget):
     return MomentsMethod(**budget).release(m + m, sampler=sampler)
 
 
+def released(X, y, sampler, **options): return MomentsMethod(**options).release(X, y, sampler=sampler)
+
+
 def caught():
     "Do replay, distances or sums object?"
     try:
         replay(run_moments, (3 * X, -Y), record(run_moments, (X, Y), NumpySampler(0)))
-        for options in (PUBLIC, {**PUBLIC, "rounds": 3}, PRIVATE):
-            for pair in PAIRS.values():
-                if not audit_release(*pair, **options, transcripts=2).ok: return True
+        for options in (ONE_ROUND, PUBLIC, SEARCHED):
+            for pair in (*PAIRS.values(), ALIKE):
+                audit = audit_release(*pair, run=released, **options, transcripts=2)
+                if not audit.ok: return True
+                if options is PUBLIC and not within_shares(audit, ROUNDS): return True
     except Leak: return True
     two_rows = [tuple(np.concatenate([part[:1], part]) for part in data) for data in PAIRS["worst"]]
     if not audit_release(*two_rows, **PUBLIC, rows_per_person=2).ok: return True
@@ -450,6 +577,32 @@ def caught():
 
 
 def test_the_package_itself_is_not_caught(): assert not caught()
+
+
+def test_counts_charged_once_break_no_promise_but_a_share(monkeypatch):
+    monkeypatch.setattr(*MUTANTS["counts charged once"][0])
+    audit = audit_release(*PAIRS["every draw"], run=released, **PUBLIC, transcripts=4)
+    assert audit.ok and not within_shares(audit, ROUNDS)
+
+
+FIRST, LATER_SHARE, H = *moment_shares(4)[:2], BALANCE**-2
+LATER_SPENT = 3 * LATER_SHARE * (1 + free_weight(0, 1)) / 4  # by responses 1 and 0, by hand
+MORE = {  # what a mutant spends more on this pair, as a share of mu^2
+    "square too precise": .1 * FIRST * free_weight(1, H) / SENSITIVITY(1, H)**2
+                          + .1 * 3 * LATER_SHARE * free_weight(0, 1) / 4,
+    "residuals charged once": 2 * LATER_SPENT,
+    "counts charged once": 2 * 3 * CHECK / 4,
+    "half the noise on variances": 3 * VARIANCES / 2,
+    "directions longer than 1": 3 * VARIANCES / 2,
+    "half the sensitivity": 3 * (FIRST + LATER_SPENT)}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_mutants_spend_as_much_more_as_they_should(name, monkeypatch):
+    def spent(): return float(squared_distance(*draws_of_every_kind_moved(PUBLIC)) / Fraction(WHOLE)**2)
+    right = spent()
+    for part in MUTANTS[name]: monkeypatch.setattr(*part)
+    assert np.isclose(spent() - right, MORE[name], rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -463,7 +616,7 @@ def test_bounds_are_guarded_twice(monkeypatch):
     monkeypatch.setattr(Clip, "longest", full_length)
     assert not caught()
     monkeypatch.undo()
-    monkeypatch.setattr(*UNGUARDED)
+    for part in UNGUARDED: monkeypatch.setattr(*part)
     assert not caught()
 
 
@@ -475,13 +628,13 @@ def test_a_search_without_noise_is_refused_by_the_sampler(monkeypatch):
 
 @pytest.mark.parametrize("name", ["rows not scaled", "responses not clamped"])
 def test_an_attacker_who_sees_signs_only(name, monkeypatch):
-    method = MomentsMethod(**{**PUBLIC, "response_bound": 3.0}, balance=.5)
+    method = MomentsMethod(**{**ONE_ROUND, "response_bound": 3.0}, balance=.5)
     def positive(response, trials):
         rows, responses = np.array([[1e3], [2.0], [2.0]]), np.array([response, -3.0, -3.0])
         def run(k):
             rng = np.random.default_rng([int(response > 0), k])
             release = method.release(rows, responses, simulation=True, random_state=rng)
-            return select(release, sigma=1e-3, s=[1.99], statistic=Statistic("ridge", "lcd", .1))
+            return select(release)
         return sum(int(run(k).signs[0] > 0) for k in range(trials))
     def lower(trials): return epsilon_lower_bound(positive(1e6, trials), positive(-1e6, trials), trials, .1)
     if name == "rows not scaled": assert lower(300) <= 1
@@ -566,6 +719,22 @@ def broken_products(monkeypatch, kind):
         sensitivity = property(lambda self: 1.0)
         monkeypatch.setattr(private_moments.Units, "sensitivity", sensitivity)
     return PRODUCTS
+
+
+def test_a_square_that_is_too_precise_for_products_is_noticed(monkeypatch):
+    "Opposite rows, one response at its bound and one at sqrt(5) - 2 of it: the corner without a Gram matrix"
+    def copies(X, U): return X
+    run = partial(products_filter, law=Unchecked(copies, 3), response_bound=2.0, row_bound=1.0, rounds=1,
+                  random_state=3)
+    def worst():
+        "Of responses of many sizes, as the public units decide which one is the corner"
+        pairs = [(first_row([50.0] * 3, 1e9), first_row([-50.0] * 3, t)) for t in np.geomspace(1, 1e4, 120)]
+        audits = [audit_release(*pair, epsilon=1.0, delta=.1, run=run, transcripts=1) for pair in pairs]
+        return max(audits, key=lambda audit: audit.mu)
+    found = worst()
+    assert found.ok and found.ratio > .9999
+    monkeypatch.setattr(private_moments, "free_weight", heavier_square)
+    assert not worst().ok
 
 
 @pytest.mark.parametrize("kind", ["kernel of two rows", "largest row as unit", "refuses large rows",

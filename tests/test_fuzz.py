@@ -1,4 +1,5 @@
 "Whole releases on arbitrary neighbouring tables; damaged files; the noise of real releases."
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,7 +23,8 @@ from dp_knockoff.method_labels import LabelsMethod
 from dp_knockoff.method_moments import MomentsMethod
 from dp_knockoff.method_products import ProductsMethod
 from dp_knockoff.models import ar1, linear_model
-from dp_knockoff.moments import ExactMoments, Moments
+from dp_knockoff.moments import Moments
+from dp_knockoff.private_moments import BALANCE, on_directions
 from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.sources import moments_of
 from dp_knockoff.testing import fires
@@ -124,10 +126,10 @@ def compared(run, one, two, seed=0):
 CONFIGURATIONS = st.fixed_dictionaries(dict(
     row_bound=st.sampled_from([1e-20, .1, 1.0, 3.0, 1e20, "private"]),
     response_bound=st.sampled_from([1e-20, 1.0, 7.0, 1e20, "private"]),
-    rounds=st.sampled_from([1, 2]),
+    rounds=st.sampled_from([1, 2, 3, 4, None]),
     intercept=st.booleans(),
-    balance=st.sampled_from([None, .5, 3.0]),
-    shifted=st.booleans()))
+    balance=st.sampled_from([BALANCE, .3, .6, 3.0]),
+    shifted=st.sampled_from(["", "fixed", "private"])))
 
 
 def release_of(method, way, folder, dtype="float64"):
@@ -137,10 +139,10 @@ def release_of(method, way, folder, dtype="float64"):
 
 
 def moments_method(shifted, intercept, **options):
-    "The method; `shifted` with a range and a centre, as far as the intercept allows"
+    "The method; `shifted` with a range and a centre, fixed or private, as far as the intercept allows"
     ranges = {"x0": (-1.0, 9.0) if intercept else (-1e-10, 1e-10)} if shifted else None
-    return MomentsMethod(**PROMISE, ranges=ranges, response_center=2.5 if shifted and intercept else 0.0,
-                         intercept=intercept, **options)
+    center = {"": 0.0, "fixed": 2.5, "private": "private"}[shifted] if intercept else 0.0
+    return MomentsMethod(**PROMISE, ranges=ranges, response_center=center, intercept=intercept, **options)
 
 
 FUZZ = settings(suppress_health_check=list(HealthCheck))
@@ -179,14 +181,15 @@ def test_nor_when_their_moments_were_saved(pair, started, start, tmp_path_factor
     assert first.draws and square <= ALLOWED
 
 
-@given(neighbours(), st.integers(2, 4), st.booleans(), st.booleans())
+@given(neighbours(), st.integers(2, 4), st.booleans(), st.booleans(), st.integers(1, 4))
 @settings(FUZZ, max_examples=120)
-def test_nor_the_rows_of_a_person(pair, k, private, intercept):
+def test_nor_the_rows_of_a_person(pair, k, private, intercept, rounds):
     one, two = (np.vstack([table] + [row] * (k - 1)) for table, row in zip(pair, (pair[0][0], pair[1][0])))
     changed = (one.view(np.int64) != two.view(np.int64)).any(axis=1).sum()
     assume(changed <= k)
     bound = "private" if private else 2.0
-    method = MomentsMethod(**PROMISE, row_bound=bound, response_bound=bound,
+    method = MomentsMethod(**PROMISE, row_bound=bound, response_bound=bound, rounds=rounds,
+                           response_center="private" if private and intercept else 0.0,
                            intercept=intercept, rows_per_person=k)
     first, square = compared(release_of(method, "array", None), one, two)
     assert first.draws and square <= ALLOWED
@@ -305,7 +308,8 @@ def test_a_number_that_is_written_in_another_way_is_no_reason_to_refuse(value, r
     def run(lines, _, sampler):
         path.write_text("\n".join(["a,b,y", *lines]) + "\n")
         data = path if way == "file" else pl.scan_csv(path, schema_overrides={"a": pl.Float64})
-        return MomentsMethod(**PROMISE, row_bound=2.0, response_bound=3.0).release(data, "y", sampler=sampler)
+        method = MomentsMethod(**PROMISE, row_bound=2.0, response_bound=3.0, rounds=2)
+        return method.release(data, "y", sampler=sampler)
     first, square = compared(run, rows, other)
     assert first.draws and square <= ALLOWED
 
@@ -418,25 +422,36 @@ def test_every_byte_of_the_directory_matters_or_not(name, tmp_path):
 
 # ---------------------------------------------------------------- the noise of real releases
 
-def standardised(r: PrivateMoments, m: ExactMoments):
-    "What a release differs by from the exact sums, in announced standard deviations"
+def standardised(r: PrivateMoments):
+    "What a release differs by from the exact sums of every round, in announced standard deviations"
+    m = Moments.from_data(X, Y, clip=r.clip)
     above = np.triu_indices(m.p, 1)
     G = r.gram - m.XtX
-    parts = [G[above] / r.gram_sd, np.diag(G) / (np.sqrt(2) * r.gram_sd), (r.products - m.Xty) / r.product_sd,
-             (r.square - m.yty) / r.square_sd, (r.clamped - m.cut[1]) / r.clamped_sd]
+    parts = [G[above] / r.gram_sd, np.diag(G)[:-1] / (np.sqrt(2) * r.gram_sd), # the weights tell the last one
+             (r.weights - m.weights / 2**18) / r.weights_sd]
+    for k in range(r.rounds):
+        clip = replace(r.clip, start=tuple(r.starts[k]), response_bound=r.bounds[k])
+        m = Moments.from_data(X, Y, clip=clip)
+        parts += [(r.products[k] - m.Xty) / r.product_sds[k], (r.squares[k] - m.yty) / r.square_sds[k],
+                  (r.clamped[k] - m.cut[1]) / r.clamped_sd]
+    if r.rounds > 1:
+        Z, t, *_ = clip.bind(("x0", "x1", "x2"))(X, Y)
+        q = on_directions(r.inverse[0]) / 2**24
+        parts.append((r.variances - t**2 @ (Z @ q.T)**2) / r.variance_sd)
     return np.concatenate([np.ravel(part) for part in parts])
 
 
-def test_real_releases_have_the_noise_that_they_announce():
-    method = MomentsMethod(epsilon=.7, delta=1e-3, row_bound=1.0, response_bound=4.0)
-    m = Moments.from_data(X, Y, clip=method.clip)
-    releases = [method.release(X, Y) for _ in range(250)]
-    assert not any(r.simulated for r in releases) and len({r.ids for r in releases}) == 250
-    noise = np.array([standardised(r, m) for r in releases])
+@pytest.mark.parametrize("rounds, entries", [(1, 16), (3, 32)])
+def test_real_releases_have_the_noise_that_they_announce(rounds, entries):
+    method = MomentsMethod(epsilon=.7, delta=1e-3, row_bound=1.0, response_bound=4.0, rounds=rounds)
+    releases = [method.release(X, Y) for _ in range(200)]
+    assert not any(r.simulated for r in releases) and len({r.ids for r in releases}) == 200
+    noise = np.array([standardised(r) for r in releases])
+    assert noise.shape == (200, entries)
     assert_white(noise)
     for wrong in (1.4 * noise, np.column_stack([noise, noise[:, 0]])): assert fires(assert_white, wrong)
     shared = noise.copy()
-    shared[:, 4] = (noise[:, 4] + noise[:, 7]) / np.sqrt(2)
+    shared[:, 4] = (noise[:, 4] + noise[:, -1]) / np.sqrt(2)
     assert fires(assert_white, shared)
 
 
