@@ -11,15 +11,15 @@ import numpy as np
 
 from .clip import Clip
 from .errors import InputError, check_fraction, check_option
-from .estimate import CANONICAL
-from .knockoffs import gram
 from .mechanisms import Budget, analytic_ratio
+from .method_moments import ROUNDS
 from .moments import MOST_ROWS
-from .private_moments import Units
+from .normal_tests import bh_threshold
+from .private_moments import BALANCE, Units, moment_shares
 from .randomness import stream
-from .rounds import BALANCE, CHECK
-from .simulation import RUNS, Experiment, Point, simulate
-from .threshold import error_rates, knockoff_threshold
+from .rows import one_blas_thread
+from .simulation import RUNS, Experiment, Point, World, normal_scores, release_worlds, simulate
+from .threshold import error_rates
 from .trials import RESPONSE_SDS
 
 # %% auto #0
@@ -29,20 +29,23 @@ __all__ = ['plan_warnings', 'Plan', 'plan', 'Outlook', 'outlook']
 _SMALL_EIGENVALUE = .2 # of the columns' correlation: from here down knockoffs are close to copies
 
 def plan_warnings(
-    e: Experiment, # the setting one assumes
-) -> tuple:        # of sentences
+    e: Experiment,        # the setting one assumes
+    method: str = "none", # its word; the moments filter tests estimates and draws no knockoffs
+) -> tuple:               # of sentences
     "What can make the wanted power impossible or expensive"
     out = []
-    if e.k < 1 / e.fdr:
+    knockoffs = method != "moments"
+    if knockoffs and e.k < 1 / e.fdr:
         least = int(np.ceil(1 / e.fdr - 1e-12))
         out.append(f"fdr={e.fdr:g} is below 1/k = 1/{e.k}: a discovery takes at least {least} selected "
                    "variables, more than there are signals, so every selection holds false ones and power "
                    "stays low; raise fdr.")
     lam = np.linalg.eigvalsh(e.population)[0]
     if lam < _SMALL_EIGENVALUE:
+        why = "effects are hard to tell apart"
+        if knockoffs: why = "knockoffs are close to copies of their originals (whitened away)"
         out.append("correlation will cost power: the smallest eigenvalue of the columns' correlation is "
-                   f"{lam:.2g}, so knockoffs are close to copies of their originals (whitened away); "
-                   f"expect to need about {1 / lam:.0f} times the rows.")
+                   f"{lam:.2g}, so {why}; expect to need about {1 / lam:.0f} times the rows.")
     return tuple(out)
 
 # %% ../nbs/63_planning.ipynb #82f95612
@@ -81,7 +84,7 @@ def plan(
     high = least
     while at(high).power < power:
         if high >= most:
-            why = " ".join(plan_warnings(e))
+            why = " ".join(plan_warnings(e, method))
             raise InputError(f"power={power:g} is not reached at n={most:,} "
                              f"(there it is {at(high).power:.2f}): ask for less, or change the setting. "
                              f"{why}".strip())
@@ -93,26 +96,20 @@ def plan(
         else: low = middle
     enough = [n for n, pt in tried.items() if pt.power - 2 * pt.power_se >= power]
     too_few = [n for n, pt in tried.items() if pt.power + 2 * pt.power_se < power]
-    return Plan(high, max(too_few, default=least), min(enough, default=most), at(high), plan_warnings(e))
+    warnings = plan_warnings(e, method)
+    return Plan(high, max(too_few, default=least), min(enough, default=most), at(high), warnings)
 
 # %% ../nbs/63_planning.ipynb #4055d8e7
+_WORK = 2e8 # trials times p^3 that an outlook may cost: a second or two
+
 @dataclass(frozen=True)
 class Outlook:
     "What a release would be like in a plausible world"
     gram_noise: float    # noise on an entry of X'X, over that entry's size on the diagonal
-    product_noise: float # noise on a product of a signal with the response, over that product
+    product_noise: float # noise of the first round on a product of a signal with the response, over it
     zeta: float          # noise-to-signal ratio of the Gram matrix: useless from about 1
     effect: float        # size of a signal, in standard deviations of its estimate
     power: float         # expected share of signals found
-
-def _orthogonal_power(effects: np.ndarray, fdr: float, trials: int, rng) -> float:
-    "Power in an orthogonal design whose coefficients have these sizes, in standard deviations"
-    p = len(effects)
-    noise = rng.standard_normal((trials, 2, p)) # of originals, and of knockoffs
-    products = np.concatenate([effects + noise[:, 0], noise[:, 1]], axis=1)
-    W = CANONICAL(gram(np.eye(p), np.ones(p)), products)
-    found = error_rates(W >= knockoff_threshold(W, fdr)[:, None], effects)[1]
-    return float(found.mean())
 
 def outlook(
     n: int,             # rows
@@ -122,20 +119,27 @@ def outlook(
     signals: int = 10,  # columns that matter
     share: float = 0.5, # of the responses' variance that they explain
     fdr: float = 0.2,   # q
-    trials: int = 100,  # draws for the power
+    rounds: int = ROUNDS, # passes with noise
+    trials: int = 100,  # draws for the power, fewer if there are many columns
     random_state=0,     # None, an int or a Generator
 ) -> Outlook:
-    "Noise against plausible signal, and the power to expect of one round"
+    "Noise against plausible signal, and the power to expect"
     d = p + clip.intercept
-    w2 = min(1.0, clip.design_bound**2 / d)
+    w2 = min(1.0, clip.design_bound**2 / (p + clip.one**2))
     spread = clip.response_bound / RESPONSE_SDS / np.sqrt(w2)
     size = spread * np.sqrt(share / signals)
-    sigma = spread * np.sqrt(1 - share)
     lam = n * w2
-    _, gram_sd, product_sd, _ = Units(clip, BALANCE).noise(analytic_ratio(budget) * np.sqrt(1 - CHECK))
+    first = analytic_ratio(budget) * np.sqrt(moment_shares(rounds)[0])
+    _, gram_sd, product_sd, _ = Units(clip, BALANCE).noise(first)
+    trials = int(np.clip(_WORK / d**3, 2, trials))
+    beta = np.tile(np.where(np.arange(d) < signals, size, 0.0), (trials, 1))
+    G = np.broadcast_to(lam * np.eye(d), (trials, d, d))
+    world = World(n, G, beta, spread * np.sqrt(1 - share), w2, w2 * np.eye(d))
+    with one_blas_thread():
+        z = normal_scores(release_worlds(world, clip, budget, stream(random_state, "outlook"), rounds))
+    z = np.abs(z[:, :p])
+    found = z >= np.array([bh_threshold(one, fdr) for one in z])[:, None]
+    power = error_rates(found, beta[:, :p])[1].mean()
     zeta = d * (gram_sd / lam)**2
-    v = sigma**2 / n + (product_sd**2 + gram_sd**2 * signals * size**2) / lam**2 / max(1 - zeta, 1e-3)
-    effects = np.where(np.arange(p) < signals, size / np.sqrt(v), 0.0)
-    power = _orthogonal_power(effects, fdr, trials, stream(random_state, "outlook")) if zeta < 1 else 0.0
-    numbers = gram_sd / lam, product_sd / (lam * size), zeta, size / np.sqrt(v), power
-    return Outlook(*map(float, numbers))
+    return Outlook(gram_sd / lam, product_sd / (lam * size), float(zeta), float(z[:, :signals].mean()),
+                   float(power))

@@ -6,29 +6,28 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from .clip import Clip
 from .errors import InputError, check_count, check_fraction, check_option, check_positive
-from .estimate import CANONICAL, canonical, estimate_coefficients
+from .estimate import CANONICAL, MomentRounds, estimate_coefficients
 from .filter import knockoff_filter
 from .knockoffs import gram
 from .laws import Gaussian, law_units
 from .mechanisms import Budget, analytic_ratio
-from .method_moments import moments_filter
+from .method_moments import ROUNDS, moments_filter
 from .method_one import FLOOR, MethodOne, filter_one
 from .method_products import ProductRounds, products_filter, round_shares
 from .method_two import BOUNDS_TWO, MethodTwo, filter_two
 from .models import ar1, bartlett, check_correlation, row_norm_bound
 from .moments import MOST_ROWS
-from .private_moments import Units, noisy_moments
+from .normal_tests import bh_threshold
+from .private_moments import BALANCE, CHECK, VARIANCES, WEIGHTS, Units, moment_shares
 from .randomness import stream
-from .rounds import BALANCE, CHECK
 from .rows import one_blas_thread
-from .samplers import NumpySampler
 from .sensitivity import Facts
 from .statistics import CONTRASTS, Statistic
 from .threshold import check_fdr, error_rates, knockoff_threshold
@@ -38,8 +37,8 @@ from .variables import Variables
 # %% auto #0
 __all__ = ['RUNS', 'METHODS', 'CHUNK', 'SIZES', 'Experiment', 'Batch', 'draw_batch', 'paper_method', 'noise_scales',
            'pair_transform', 'solve_blocks', 'run_none', 'run_two', 'run_one', 'clip_for', 'clipped_law',
-           'clipped_moments', 'in_steps', 'run_moments', 'run_products', 'run_chunk', 'Point', 'point', 'simulate',
-           'run_rows']
+           'clamped_normal', 'World', 'release_worlds', 'normal_scores', 'run_moments', 'clipped_world', 'run_products',
+           'run_chunk', 'Point', 'point', 'simulate', 'run_rows']
 
 # %% ../nbs/62_simulation.ipynb #239425ef
 @dataclass(frozen=True)
@@ -258,43 +257,116 @@ def clipped_law(
     N = (X * w**2).T @ (X * w**2) / rows
     return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
 
-def clipped_moments(
-    e: Experiment,
-    b: Batch,
-    rng: np.random.Generator,
-) -> tuple: # X'X (T, p, p), X'y (T, p), y'y (T,)
-    "Moments of every trial after clipping"
-    T, root, w2 = clipped_law(e.p, e.rho)
-    G = T @ b.XtX @ T.T
-    Xtw = e.sigma * np.sqrt(b.n) * rng.standard_normal(b.beta.shape) @ root.T
-    Xty = _times(G, b.beta) + Xtw
-    yty = (b.beta * (Xty + Xtw)).sum(1) + e.sigma**2 * w2 * rng.chisquare(b.n, len(b.beta))
-    return G, Xty, yty
+def clamped_normal(
+    a: np.ndarray, # bounds, in standard deviations
+) -> tuple:        # share inside, mean square after clamping
+    "What clamping does to a standard normal variable"
+    from scipy.special import erf
+    inside = erf(a / np.sqrt(2))
+    return inside, inside - a * np.sqrt(2 / np.pi) * np.exp(-a**2 / 2) + a**2 * (1 - inside)
 
 # %% ../nbs/62_simulation.ipynb #1311d103
-def in_steps(
-    clip: Clip,      # the bounds, and with them the steps
-    XtX: np.ndarray, # (T, p, p)
-    Xty: np.ndarray, # (T, p)
-    yty: np.ndarray, # (T,)
-) -> np.ndarray:     # (T, p+1, p+1) int64: [X y]'[X y] in steps
-    "Moments of clipped rows as whole numbers of steps, as `noisy_moments` takes them"
-    p = Xty.shape[-1]
-    steps = np.append(np.full(p, clip.row_step), clip.response_step)
-    sums = np.empty((*yty.shape, p + 1, p + 1))
-    sums[..., :p, :p] = XtX
-    sums[..., :p, p] = sums[..., p, :p] = Xty
-    sums[..., p, p] = yty
-    return np.rint(sums / np.outer(steps, steps)).astype(np.int64)
+@dataclass(frozen=True, eq=False)
+class _BatchOfMoments(MomentRounds):
+    "Released moments of many trials"
+    n: int
+    gram: np.ndarray
+    gram_sd: float
+    products: np.ndarray
+    squares: np.ndarray
+    starts: np.ndarray
+    bounds: np.ndarray
+    product_sds: np.ndarray
+    square_sds: np.ndarray
+    clamped: np.ndarray
+    clamped_sd: float
+    weights: np.ndarray
+    weights_sd: float
+    variances: np.ndarray
+    variance_sd: np.ndarray
+
+def _symmetric_noise(shape: tuple, sd: float, rng) -> np.ndarray:
+    "Noise on Gram matrices: sd off the diagonal, times sqrt(2) on it"
+    E = np.triu(rng.standard_normal(shape), 1)
+    return sd * (E + np.swapaxes(E, -1, -2) + np.sqrt(2) * np.eye(shape[-1]) * rng.standard_normal(shape))
+
+@dataclass(frozen=True, eq=False)
+class World:
+    "Clipped rows of many datasets, as far as a release sees them"
+    n: int            # rows
+    gram: np.ndarray  # (T, d, d): Gram matrices
+    beta: np.ndarray  # (T, d): coefficients
+    sigma: float      # standard deviation of the regression noise
+    w2: float         # mean squared weight of a row
+    root: np.ndarray  # (d, d): root of E[w^4 x x']
+
+def release_worlds(
+    world: World,
+    clip: Clip,       # the bounds
+    budget: Budget,
+    rng: np.random.Generator,
+    rounds: int = ROUNDS,
+) -> _BatchOfMoments:
+    "What the moments filter would release of every dataset"
+    n, G = world.n, world.gram
+    mu = analytic_ratio(budget)
+    shares = moment_shares(rounds)
+    u = world.sigma * np.sqrt(n) * rng.standard_normal(world.beta.shape) @ world.root.T
+    gram_sd = Units(clip, BALANCE).noise(mu * np.sqrt(shares[0]))[1]
+    noisy = G + _symmetric_noise(G.shape, gram_sd, rng)
+    clamped_sd, weights_sd = np.sqrt(rounds / CHECK) / mu, 1 / (mu * np.sqrt(WEIGHTS))
+    weights = n * world.w2 + weights_sd * rng.standard_normal(len(u))
+    start, bound = np.zeros_like(world.beta), np.full(len(u), clip.response_bound)
+    found = []
+    for k, share in enumerate(shares):
+        left = world.beta - start
+        signal = _times(G, left)
+        fit = (left * signal).sum(1) / n
+        tau2 = fit + world.sigma**2 * world.w2
+        inside, square = clamped_normal(bound / np.sqrt(tau2))
+        sds = _noise_of(clip, bound, mu * np.sqrt(share), gram=k == 0)
+        products = inside[:, None] * (signal + u) + sds[0][:, None] * rng.standard_normal(u.shape)
+        squares = n * square * tau2 + sds[1] * rng.standard_normal(len(u))
+        clamped = n * (1 - inside) + clamped_sd * rng.standard_normal(len(u))
+        found.append((products, squares, start, bound, *sds, clamped))
+        rest = clamped_sd, weights, weights_sd, np.empty((len(u), 0)), np.zeros(len(u))
+        r = _BatchOfMoments(n, noisy, gram_sd, *(np.array(part) for part in zip(*found)), *rest)
+        if k + 1 < rounds: start, bound = r.next_start()
+    if rounds == 1: return r
+    return replace(r, **_noisy_variances(world, r, fit, square, mu, clip, rng))
+
+def _noise_of(clip: Clip, bound, mu: float, gram: bool) -> tuple: # (T,), (T,)
+    "Standard deviations of the noise on products and squares of a round, for these bounds"
+    units = Units(replace(clip, response_bound=1.0), BALANCE if gram else 1.0, gram)
+    _, _, product_sd, square_sd = units.noise(mu)
+    return product_sd * bound, square_sd * bound**2
+
+def _noisy_variances(world: World, r, fit, square, mu: float, clip: Clip, rng) -> dict:
+    "Sampling variances along the rows of Q, with their noise"
+    Q, _ = r.inverse
+    q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
+    noise = world.n * world.sigma**2 * ((q @ world.root)**2).sum(-1)
+    along = fit[:, None] * (q @ world.gram * q).sum(-1) + noise
+    longest = np.linalg.eigvalsh(np.swapaxes(q, -1, -2) @ q)[:, -1]
+    sd = np.sqrt(2 * longest) * (clip.design_bound * r.bounds[-1])**2 / (mu * np.sqrt(VARIANCES))
+    noisy = square[:, None] * along + sd[:, None] * rng.standard_normal(along.shape)
+    return dict(variances=noisy, variance_sd=sd)
+
+def normal_scores(
+    released: MomentRounds, # a batch of releases
+) -> np.ndarray:            # (T, d)
+    "Estimates over their standard deviations"
+    found = estimate_coefficients(released)
+    return found.beta / np.sqrt(np.diagonal(found.V, axis1=1, axis2=2))
 
 def run_moments(e: Experiment, b: Batch, rng) -> np.ndarray:
-    "Statistics of the moments filter, one round"
-    mu = analytic_ratio(e.budget(b.n)) * np.sqrt(1 - CHECK)
-    clip = clip_for(e)
-    sums = in_steps(clip, *clipped_moments(e, b, rng))
-    noisy = noisy_moments(sums, Units(clip, BALANCE), mu, NumpySampler(rng), "moments")
-    found = estimate_coefficients(n=b.n, **noisy)
-    return CANONICAL(*canonical(found.beta, found.V, "mvr", rng))
+    "|z| of the moments filter, four rounds"
+    return np.abs(normal_scores(release_worlds(clipped_world(e, b), clip_for(e), e.budget(b.n), rng)))
+
+def clipped_world(e: Experiment, b: Batch) -> World:
+    "The datasets of a batch after clipping"
+    T, root, w2 = clipped_law(e.p, e.rho)
+    return World(b.n, T @ b.XtX @ T.T, b.beta, e.sigma, w2, root)
 
 # %% ../nbs/62_simulation.ipynb #174dcb79
 @lru_cache(maxsize=16)
@@ -337,14 +409,6 @@ def _pair_moments(
     w = e.sigma * np.sqrt(b.n) * rng.standard_normal((T, 2 * p)) @ noise.T
     return _PairMoments(B @ B.transpose(0, 2, 1), w, e.sigma**2 * w2)
 
-def _clamped_normal(
-    a: np.ndarray, # bounds, in standard deviations
-) -> tuple:        # share inside, mean square after clamping
-    "What clamping does to a standard normal variable"
-    from scipy.special import erf
-    inside = erf(a / np.sqrt(2))
-    return inside, inside - a * np.sqrt(2 / np.pi) * np.exp(-a**2 / 2) + a**2 * (1 - inside)
-
 @dataclass(frozen=True, eq=False)
 class _BatchOfRounds(ProductRounds):
     "The rounds of many trials"
@@ -365,15 +429,15 @@ def run_products(e: Experiment, b: Batch, rng) -> np.ndarray:
     m = _pair_moments(e, b, rng)
     truth = np.concatenate([b.beta, 0 * b.beta], axis=1)
     mu = analytic_ratio(e.budget(b.n))
+    rows = Clip(np.sqrt(2 * e.p), 1.0, intercept=False)
     start, bound = 0 * truth, np.full(len(truth), _response_bound(e))
     found = []
     for share in round_shares(_ROUNDS):
         left = truth - start
         signal = _times(m.gram, left)
         tau = np.sqrt((left * signal).sum(1) / b.n + m.power)
-        inside, square = _clamped_normal(bound / tau)
-        product_sd = 2 * np.sqrt(2 * e.p) * bound / (mu * np.sqrt(share))
-        square_sd = 2 * np.sqrt(2) * bound**2 / (mu * np.sqrt(share))
+        inside, square = clamped_normal(bound / tau)
+        product_sd, square_sd = _noise_of(rows, bound, mu * np.sqrt(share), gram=False)
         products = inside[:, None] * (signal + m.noise)
         products = products + product_sd[:, None] * rng.standard_normal(left.shape)
         squares = b.n * square * tau**2 + square_sd * rng.standard_normal(len(left))
@@ -390,8 +454,13 @@ def _response_bound(e: Experiment) -> float:
     return RESPONSE_SDS * float(np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2))
 
 # %% ../nbs/62_simulation.ipynb #8be9b504
+def _bh_thresholds(Z: np.ndarray, fdr: float) -> np.ndarray:
+    "The Benjamini-Hochberg rule for each trial"
+    return np.array([bh_threshold(z, fdr) for z in Z])
+
 RUNS = {"none": run_none, "one": run_one, "two": run_two, "moments": run_moments, "products": run_products}
 METHODS = tuple(RUNS)
+_THRESHOLDS = {"moments": _bh_thresholds} # of all others: knockoff+
 CHUNK = 50 # trials drawn at once: few enough for the processor's cache
 
 def run_chunk(
@@ -409,7 +478,8 @@ def run_chunk(
     for method in methods:
         W = RUNS[method](e, b, stream(seed, f"{name} method={method}"))
         W = np.nan_to_num(W) # refused: no statistic, no selection
-        out[method] = np.array(error_rates(W >= knockoff_threshold(W, e.fdr)[:, None], b.beta))
+        threshold = _THRESHOLDS.get(method, knockoff_threshold)
+        out[method] = np.array(error_rates(W >= threshold(W, e.fdr)[:, None], b.beta))
     return out
 
 # %% ../nbs/62_simulation.ipynb #db8a9055

@@ -16,15 +16,13 @@ from .method_moments import MomentsMethod, moments_filter
 from .models import ar1, bartlett, row_norm_bound
 from .moments import Moments
 from .randomness import stream
-from .rounds import next_clip
 from .rows import one_blas_thread
 from .selection import select
 from .statistics import Statistic
 from .threshold import error_rates, knockoff_threshold
 
 # %% auto #0
-__all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'DESIGNS', 'SIGNALS', 'STUDIES', 'simulated_moments', 'planted', 'measure', 'Study',
-           'made_with', 'grid_cell']
+__all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'STUDIES', 'simulated_moments', 'planted', 'measure', 'Study', 'made_with']
 
 # %% ../nbs/61_trials.ipynb #271927b0
 def simulated_moments(
@@ -142,53 +140,61 @@ def made_with() -> str:
 
 # %% ../nbs/61_trials.ipynb #f56ffcd7
 def _paper_study() -> Study:
-    "The paper's setting at four sizes, with one round and three, and read in other ways"
-    ways = {"one round": {}, "three rounds": dict(rounds=3),
-            "one round, OLS, lam_min": dict(s="lam_min", statistic=Statistic()),
-            "one round, Benjamini-Hochberg": dict(rule="bh")}
+    "The paper's setting at several sizes, with one round and four, for two budgets"
     cells = {}
-    for x in (3.6, 3.8, 4.0, 4.2):
-        n = int(10**x)
-        setting = dict(draw=planted(n), seed=1, epsilon=.2, delta=100 / n)
-        cells |= {f"n = 10^{x}  {way}": partial(_one_trial, **setting, **more) for way, more in ways.items()}
+    for rho, sizes in ((0.0, (3.4, 3.7, 4.0, 4.3)), (.5, (3.7, 4.0, 4.3, 4.6))):
+        for x in sizes:
+            n = int(10**x)
+            for delta in ("2p/n", "1e-6"):
+                setting = dict(draw=planted(n, rho=rho), seed=1, epsilon=.2,
+                               delta=100 / n if delta == "2p/n" else 1e-6)
+                for rounds in (1, 4):
+                    label = f"rho {rho:g}, n = 10^{x}, delta {delta}, {rounds} round{'s' * (rounds > 1)}"
+                    cells[label] = partial(_one_trial, **setting, rounds=rounds)
     return Study(50, cells)
 
 # %% ../nbs/61_trials.ipynb #3c670e5d
-# p, rho, kind, n
-DESIGNS = ((50, 0.0, "normal", 10_000), (50, .3, "normal", 10_000), (50, .5, "normal", 30_000),
-           (50, .8, "normal", 30_000), (100, .3, "normal", 30_000), (100, .5, "normal", 30_000),
-           (50, 0.0, "t(3)", 10_000), (50, .5, "t(3)", 30_000), (100, .3, "t(3)", 30_000),
-           (50, .3, "binary", 10_000), (50, .8, "binary", 30_000), (100, 0.0, "binary", 30_000))
-# amplitude, random signs, epsilon
-SIGNALS = ((4.5, False, .2), (4.5, True, 1.0), (1.0, True, .2), (1.0, False, 1.0))
+# size, correlation, amplitude, random signs, epsilon, delta
+_RULE_SETTINGS = {
+    "strong, 10^3.6": (int(10**3.6), 0.0, 4.5, False, .2, 100 / 10**3.6),
+    "strong, AR(.5), 10^3.9": (int(10**3.9), .5, 4.5, False, .2, 100 / 10**3.9),
+    "strong, delta 1e-6, 10^4.1": (int(10**4.1), 0.0, 4.5, False, .2, 1e-6),
+    "weak": (20_000, 0.0, .1, True, 1.0, 1e-6),
+    "weak, AR(.5)": (40_000, .5, .1, True, 1.0, 1e-6),
+    "weak, AR(.8)": (80_000, .8, .1, True, 1.0, 1e-6),
+}
+_RULES = ("knockoffs", "ebh", "by", "dbh", "bh")
 
-def grid_cell(
-    design: tuple,   # one of DESIGNS
-    signal: tuple,   # one of SIGNALS
-    trials: int,     # datasets
-    seed: int = 2,   # of all of them
-    rounds: int = 1,
-) -> np.ndarray:     # false discovery proportions and powers, (2, trials)
-    "One cell of the grid"
-    p, rho, kind, n = design
-    amplitude, random_signs, epsilon = signal
-    draw = planted(n, p, 15, amplitude, rho, random_signs, kind)
-    return measure(draw, trials, seed, epsilon=epsilon, delta=1 / n, rounds=rounds)
+def _rule_trial(k: int, setting: str, rule: str) -> tuple: # false discovery proportion, power
+    "One release of dataset k, read by one rule"
+    n, rho, amplitude, signs, epsilon, delta = _RULE_SETTINGS[setting]
+    rng = np.random.default_rng([2, k])
+    X, y, beta, B, By = planted(n, rho=rho, amplitude=amplitude, random_signs=signs)(rng)
+    method = MomentsMethod(epsilon=epsilon, delta=delta, row_bound=B, response_bound=By, intercept=False)
+    r = method.release(X, y, simulation=True, random_state=rng)
+    return error_rates(select(r, rule=rule).support, beta)
+
+def _rules_study() -> Study:
+    "Five rules in six settings"
+    cells = {f"{setting}: {rule}": partial(_rule_trial, setting=setting, rule=rule)
+             for setting in _RULE_SETTINGS for rule in _RULES}
+    return Study(40, cells)
 
 # %% ../nbs/61_trials.ipynb #93c41471
 def _ignoring_trial(k: int, fields: tuple, n: int = 20_000) -> tuple:
     "A release whose reader believes that there was next to no noise on these fields"
     rng = np.random.default_rng([3, k])
     X, y, beta, B, By = planted(n, rho=.5)(rng)
-    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False)
+    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False,
+                           rounds=1)
     r = method.release(X, y, simulation=True, random_state=rng)
     r = replace(r, **{name: 1e-6 * getattr(r, name) for name in fields})
-    return error_rates(select(r, sigma=1.0, statistic=Statistic()).support, beta)
+    return error_rates(select(r, sigma=1.0).support, beta)
 
 def _ignoring_study() -> Study:
     "A filter that knows the noise, and two that do not"
     ignored = {"all noise known": (), "Gram noise ignored": ("gram_sd",),
-               "all noise ignored": ("gram_sd", "product_sd")}
+               "all noise ignored": ("gram_sd", "product_sds")}
     return Study(60, {label: partial(_ignoring_trial, fields=fields) for label, fields in ignored.items()})
 
 # %% ../nbs/61_trials.ipynb #99b31191
@@ -196,7 +202,8 @@ def _derived_trial(k: int, derived: bool, n: int = int(10**4.2)) -> tuple:
     "One release, with knockoffs that are a function of it, or with fresh ones"
     rng = np.random.default_rng([8, k])
     X, y, beta, B, By = planted(n)(rng)
-    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False)
+    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False,
+                           rounds=1)
     r = method.release(X, y, simulation=True, random_state=rng)
     W = Statistic()(*r.pair("lam_min", None if derived else rng))
     return error_rates(W >= knockoff_threshold(W, .2), beta)
@@ -228,26 +235,32 @@ def _private_bounds_study() -> Study:
     return Study(40, {"private bounds": partial(_one_trial, draw=draw, seed=5, **_BOUNDS_BUDGET)})
 
 # %% ../nbs/61_trials.ipynb #6e4eb9e8
-_ROUNDS_N = 16_000
+_ROUNDS_N = int(10**3.9)
 
 def _halves_trial(k: int, n: int = _ROUNDS_N) -> tuple:
     "Two rounds on disjoint halves, each with the whole budget"
     rng = np.random.default_rng([6, k])
     X, y, beta, B, By = planted(n, rho=.5)(rng)
-    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False)
+    method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False,
+                           rounds=1)
     first = method.release(X[::2], y[::2], simulation=True, random_state=rng)
-    clip = next_clip(first, first.estimate())
+    start, bound = first.next_start()
+    clip = replace(first.clip, start=tuple(start), response_bound=float(bound))
     collected = Moments.from_data(X[1::2], y[1::2], clip=clip)
     second = MomentsMethod(epsilon=.2, delta=100 / n).release(collected, simulation=True, random_state=rng)
     return error_rates(select(second).support, beta)
 
 def _rounds_study() -> Study:
-    "Disjoint halves, and one to four rounds on all rows"
-    setting = dict(draw=planted(_ROUNDS_N, rho=.5), seed=6, epsilon=.2, delta=100 / _ROUNDS_N)
-    cells = {"disjoint halves": _halves_trial}
-    for rounds in (1, 2, 3, 4):
-        cells[f"{rounds} round{'s' * (rounds > 1)}"] = partial(_one_trial, **setting, rounds=rounds)
+    "Disjoint halves, and one to six rounds on all rows; strong signals and weak ones"
+    strong = dict(draw=planted(_ROUNDS_N, rho=.5), epsilon=.2, delta=100 / _ROUNDS_N)
+    weak = dict(draw=planted(8000, amplitude=.086, random_signs=True), epsilon=1.0, delta=1e-6)
+    cells = {"strong, disjoint halves": _halves_trial}
+    for label, setting in (("strong", strong), ("weak", weak)):
+        for rounds in (1, 2, 3, 4, 6):
+            name = f"{label}, {rounds} round{'s' * (rounds > 1)}"
+            cells[name] = partial(_one_trial, **setting, seed=6, rounds=rounds)
     return Study(40, cells)
 
-STUDIES = {"paper": _paper_study, "ignoring": _ignoring_study, "derived": _derived_study,
-           "bounds": _bounds_study, "private bounds": _private_bounds_study, "rounds": _rounds_study}
+STUDIES = {"paper": _paper_study, "rules": _rules_study, "ignoring": _ignoring_study,
+           "derived": _derived_study, "bounds": _bounds_study, "private bounds": _private_bounds_study,
+           "rounds": _rounds_study}

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from dp_knockoff.clip import Clip
-from dp_knockoff.estimate import CANONICAL, canonical
 from dp_knockoff.mechanisms import Budget, analytic_ratio
+from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.moments import MOST_ROWS
+from dp_knockoff.normal_tests import bh_threshold
 from dp_knockoff.planning import outlook, plan, plan_warnings
-from dp_knockoff.private_moments import Units
+from dp_knockoff.private_moments import BALANCE, Units, moment_shares
 from dp_knockoff.randomness import stream
-from dp_knockoff.rounds import BALANCE, CHECK
-from dp_knockoff.simulation import Experiment, simulate
+from dp_knockoff.simulation import Experiment, World, normal_scores, release_worlds, simulate
 from dp_knockoff.testing import refusal
-from dp_knockoff.threshold import error_rates, knockoff_threshold
+from dp_knockoff.threshold import error_rates
 
 SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
 
@@ -42,7 +42,7 @@ def test_plan_says_what_is_in_the_way():
 
 def test_a_plan_for_the_moments_filter_ends_where_its_sums_do():
     "Never asked for more rows than it takes"
-    hopeless = replace(SMALL, k=1, fdr=.05, epsilon=1e-3, delta=1e-9)
+    hopeless = replace(SMALL, k=1, amplitude=1e-4, epsilon=1e-3, delta=1e-9)
     assert f"is not reached at n={MOST_ROWS:,}" in refusal(plan, hopeless, "moments", trials=5)
 
 
@@ -58,26 +58,56 @@ def test_outlook_orders_budgets():
     assert powers[0] < .2 and powers[0] <= powers[1] <= powers[2] and powers[2] > .95
 
 
-def test_outlook_is_the_filter_in_an_orthogonal_world():
-    "Trial by trial through the canonical form, with the same random numbers"
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_outlook_is_the_filter_in_an_orthogonal_world(rounds):
+    "Its releases, with the same random numbers, read by the Benjamini-Hochberg rule one by one"
     p, k, n = 12, 6, 3000
     clip, budget = Clip(2.0, 5.0, intercept=False), Budget(.2, 1e-3)
-    seen = outlook(n, p, clip, budget, signals=k, trials=20, random_state=3)
+    seen = outlook(n, p, clip, budget, signals=k, rounds=rounds, trials=20, random_state=3)
     w2 = 4 / p
     spread = 5 / 2.5 / np.sqrt(w2)
     size = spread * np.sqrt(.5 / k)
-    _, gram_sd, product_sd, _ = Units(clip, BALANCE).noise(analytic_ratio(budget) * np.sqrt(1 - CHECK))
+    first = analytic_ratio(budget) * np.sqrt(moment_shares(rounds)[0])
+    _, gram_sd, product_sd, _ = Units(clip, BALANCE).noise(first)
     lam = n * w2
-    zeta = p * (gram_sd / lam)**2
-    v = spread**2 * .5 / n + (product_sd**2 + gram_sd**2 * k * size**2) / lam**2 / (1 - zeta)
-    assert np.allclose([seen.gram_noise, seen.product_noise, seen.zeta, seen.effect],
-                       [gram_sd / lam, product_sd / (lam * size), zeta, size / np.sqrt(v)])
-    rng, found = stream(3, "outlook"), []
-    beta = np.where(np.arange(p) < k, size, 0)
-    for _ in range(20):
-        W = CANONICAL(*canonical(beta + np.sqrt(v) * rng.standard_normal(p), v * np.eye(p), "mvr", rng))
-        found.append(error_rates(W >= knockoff_threshold(W, .2), beta)[1])
+    assert np.allclose([seen.gram_noise, seen.product_noise, seen.zeta],
+                       [gram_sd / lam, product_sd / (lam * size), p * (gram_sd / lam)**2])
+    beta = np.tile(np.where(np.arange(p) < k, size, 0), (20, 1))
+    gram = np.tile(lam * np.eye(p), (20, 1, 1))
+    world = World(n, gram, beta, spread * np.sqrt(.5), w2, w2 * np.eye(p))
+    z = np.abs(normal_scores(release_worlds(world, clip, budget, stream(3, "outlook"), rounds)))
+    found = [error_rates(one >= bh_threshold(one, .2), beta[0])[1] for one in z]
     assert 0 < seen.power < 1 and np.isclose(seen.power, np.mean(found))
+    assert np.isclose(seen.effect, z[:, :k].mean())
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_outlook_is_what_a_user_gets(rounds):
+    "Power and sizes of effects of the filter on rows of the world that was promised"
+    n, p, k = 1500, 12, 6
+    clip, budget = Clip(2.5, 4.0), Budget(.7, 1e-4)
+    seen = outlook(n, p, clip, budget, signals=k, rounds=rounds, trials=100)
+    w2 = clip.design_bound**2 / (p + clip.one**2)
+    spread = 4 / 2.5 / np.sqrt(w2)
+    beta = np.where(np.arange(p) < k, spread * np.sqrt(.5 / k), 0)
+    powers, sizes = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((n, p))
+        y = X @ beta + spread * np.sqrt(.5) * rng.standard_normal(n)
+        found = moments_filter(X, y, epsilon=.7, delta=1e-4, row_bound=2.5, response_bound=4.0, rounds=rounds,
+                               simulation=True, random_state=rng)
+        powers.append(error_rates(found.support, beta)[1])
+        sizes.append(found.W[:k].mean())
+    assert abs(seen.power - np.mean(powers)) < .1 and .2 < seen.power < .99
+    assert abs(seen.effect / np.mean(sizes) - 1) < .12
+
+
+def test_more_rounds_promise_more_where_signals_explain_most():
+    clip, budget = Clip(5.0, 10.0), Budget(.3, 1e-4)
+    one, four = (outlook(20_000, 50, clip, budget, share=.95, rounds=rounds, trials=20) for rounds in (1, 4))
+    assert four.effect > 1.5 * one.effect and four.power >= one.power
+    assert four == outlook(20_000, 50, clip, budget, share=.95, trials=20)
 
 
 def test_outlook_is_hopeless_where_the_gram_matrix_is_noise():

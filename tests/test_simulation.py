@@ -5,17 +5,16 @@ import numpy as np
 import pytest
 
 import dp_knockoff.simulation as simulation
-from dp_knockoff.estimate import CANONICAL, canonical, estimate_coefficients
+from dp_knockoff.clip import Clip
+from dp_knockoff.estimate import estimate_coefficients
 from dp_knockoff.knockoffs import gram
-from dp_knockoff.mechanisms import Budget, analytic_ratio
+from dp_knockoff.mechanisms import Budget
 from dp_knockoff.method_moments import MomentsMethod
 from dp_knockoff.method_one import MethodOne, filter_one, repair
 from dp_knockoff.method_two import MethodTwo, filter_two
-from dp_knockoff.moments import MOST_ROWS, ExactMoments, Moments
-from dp_knockoff.private_moments import Units, noisy_moments
+from dp_knockoff.moments import MOST_ROWS, Moments
+from dp_knockoff.normal_tests import bh_threshold
 from dp_knockoff.randomness import stream
-from dp_knockoff.rounds import BALANCE, CHECK
-from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.simulation import (
     CHUNK,
     METHODS,
@@ -24,15 +23,18 @@ from dp_knockoff.simulation import (
     Batch,
     Experiment,
     Point,
+    World,
+    clamped_normal,
     clip_for,
     clipped_law,
-    clipped_moments,
+    clipped_world,
     draw_batch,
-    in_steps,
     noise_scales,
+    normal_scores,
     pair_transform,
     paper_method,
     point,
+    release_worlds,
     run_chunk,
     run_moments,
     run_none,
@@ -45,9 +47,10 @@ from dp_knockoff.simulation import (
 )
 from dp_knockoff.statistics import Statistic, csm, lcd, ols
 from dp_knockoff.testing import assert_same_law, refusal
-from dp_knockoff.threshold import knockoff_threshold
+from dp_knockoff.threshold import error_rates, knockoff_threshold
 from dp_knockoff.trials import planted
 
+PER_ROUND = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
 SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
 
 
@@ -189,85 +192,19 @@ def test_a_method_that_refuses_selects_nothing():
 
 # ---------------------------------------------------------------- the moments filter
 
-class WithoutCount(NumpySampler):
-    "Draws everything but the count of clamped responses"
-    def lattice(self, value, scale, purpose):
-        return value if purpose == "clamped responses" else super().lattice(value, scale, purpose)
-
-
-@pytest.mark.parametrize("e, n", [(Experiment(), 10_000), (Experiment(p=12, k=5, rho=.4, epsilon=1.), 3000)])
-def test_a_batch_of_one_is_the_filter_on_its_moments(e, n):
-    "The release's knockoffs are drawn with the numbers that follow its noise"
-    method = MomentsMethod(epsilon=e.epsilon, delta=e.budget(n).delta)
-    for seed in range(3):
-        b = draw_batch(e, n, 1, stream(seed, "batch"))
-        W = run_moments(e, b, stream(seed, "noise"))[0]
-        rng, clip = stream(seed, "noise"), clip_for(e)
-        sums = in_steps(clip, *clipped_moments(e, b, rng))[0]
-        m = ExactMoments(n, sums, tuple(f"x{j}" for j in range(e.p)), clip, cut=(0, 0), longest=1)
-        release = method.release(m, sampler=WithoutCount(rng))
-        whole = release.statistic(*release.pair(random_state=rng))
-        assert release.simulated
-        assert np.allclose(W, whole, rtol=1e-9, atol=1e-9 * np.abs(W).max())
-
-
-def test_sums_in_whole_steps_are_the_moments():
-    "Half a step is 2^-37 of a squared bound; one step more in X'y shows in its place, and in no other"
-    e = Experiment(p=3, k=2)
-    b = draw_batch(e, 500, 2, stream(0, "batch"))
-    clip = clip_for(e)
-    G, Xty, yty = clipped_moments(e, b, stream(0, "clipped"))
-    sums = in_steps(clip, G, Xty, yty)
-    assert sums.dtype == np.int64 and sums.shape == (2, 4, 4) and (sums == sums.transpose(0, 2, 1)).all()
-    B, By = clip.row_bound, clip.response_bound
-    parts = (sums[:, :3, :3], G, B**2), (sums[:, 3, :3], Xty, B * By), (sums[:, 3, 3], yty, By**2)
-    for found, exact, unit in parts:
-        assert np.abs(found * (unit / 2**36) - exact).max() <= unit * 2**-36
-    moved = in_steps(clip, G, Xty + np.array([0, 1, 0]) * clip.row_step * clip.response_step, yty) - sums
-    assert [tuple(place) for place in np.argwhere(moved)] == [(0, 1, 3), (0, 3, 1), (1, 1, 3), (1, 3, 1)]
-
-
-def test_exact_moments_of_rows_have_the_law_of_the_simulators():
-    "Integer sums of rows that went through the clip, against integer sums that were drawn: means, in steps"
-    e, n = Experiment(p=5, k=3, amplitude=1.0), 4000
-    clip = clip_for(e)
-    b = draw_batch(e, n, 400, stream(0, "batch"))
-    drawn = in_steps(clip, *clipped_moments(e, b, stream(0, "clipped")))
-    draw = planted(n, 5, 3, 1.0)
-    rows = np.array([Moments.from_data(*draw(stream(k, "rows"))[:2], clip=clip).sums for k in range(100)])
-    assert rows.dtype == np.int64
-    diagonal = range(5)
-    assert np.isclose(drawn[:, diagonal, diagonal].mean(), rows[:, diagonal, diagonal].mean(), rtol=.005)
-    assert np.isclose(drawn[:, :5, 5].mean(), rows[:, :5, 5].mean(), rtol=.03)
-    assert np.isclose(drawn[:, 5, 5].mean(), rows[:, 5, 5].mean(), rtol=.05) # one in eighty is clamped
-
-
-def test_a_batch_is_its_trials_one_by_one():
-    "The same noise and knockoffs, and every trial with matrices of its own"
-    e, n, T = Experiment(p=12, k=5, rho=.4, epsilon=1.0, delta=1e-3), 3000, 6
-    b = draw_batch(e, n, T, stream(0, "batch"))
-    W, rng = run_moments(e, b, stream(1, "noise")), stream(1, "noise")
-    mu = analytic_ratio(e.budget(n)) * np.sqrt(1 - CHECK)
-    clip = clip_for(e)
-    sums = in_steps(clip, *clipped_moments(e, b, rng))
-    noisy = noisy_moments(sums, Units(clip, BALANCE), mu, NumpySampler(rng), "moments")
-    scales = {name: noisy[name] for name in ("gram_sd", "product_sd", "square_sd")}
-    normals = rng.standard_normal((T, 12))
-
-    class Given:
-        "A generator that returns what is to be used"
-        def __init__(self, values): self.values = values
-        def standard_normal(self, shape): return self.values.reshape(shape)
-
-    for t in range(T):
-        found = estimate_coefficients(noisy["gram"][t], noisy["products"][t], noisy["square"][t], n, **scales)
-        alone = CANONICAL(*canonical(found.beta, found.V, "mvr", Given(normals[t])))
-        assert np.allclose(W[t], alone, atol=1e-8)
+def test_a_clamped_normal_variable():
+    "Against integrals"
+    x = np.linspace(-9, 9, 200_001)
+    density = np.exp(-x**2 / 2) / np.exp(-x**2 / 2).sum()
+    a = np.array([.3, 1.0, 2.5, 6.0])
+    inside, square = clamped_normal(a)
+    assert np.allclose(inside, [density @ (np.abs(x) < bound) for bound in a], atol=1e-4)
+    assert np.allclose(square, [density @ np.minimum(x**2, bound**2) for bound in a], atol=1e-4)
 
 
 def test_clipped_law_against_rows():
-    "Means of the clipped moments, from fresh rows"
-    e, n = Experiment(p=8, k=3, rho=.5, amplitude=1.0), 200_000
+    "Means of the clipped moments, from fresh rows; and the world that is made of them"
+    e, n = Experiment(p=8, k=3, rho=.5, amplitude=1.0, sigma=1.5), 200_000
     rng = stream(3, "rows")
     X = rng.standard_normal((n, 8)) @ np.linalg.cholesky(e.population).T
     w = np.minimum(1, clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
@@ -276,10 +213,116 @@ def test_clipped_law_against_rows():
     assert np.allclose((X * w**2).T @ (X * w**2) / n, root @ root.T, atol=.01)
     assert abs((w**2).mean() - w2) < .005
     b = draw_batch(e, n, 4, rng)
-    XtX, Xty, yty = clipped_moments(e, b, rng)
-    fitted = np.einsum("tij,tj->ti", XtX, b.beta)
-    assert np.allclose(Xty / n, fitted / n, atol=.02)
-    assert np.allclose(yty / n - (b.beta * fitted).sum(1) / n, w2, atol=.03)
+    world = clipped_world(e, b)
+    assert isinstance(world, World) and (world.n, world.sigma, world.w2) == (n, 1.5, w2)
+    assert np.allclose(world.gram, T @ b.XtX @ T.T)
+    assert (world.beta == b.beta).all() and (world.root == root).all()
+
+
+def release_rows(e, n, trials, rounds):
+    "What the filter releases of rows: each by itself"
+    clip, found = clip_for(e), []
+    budget = e.budget(n)
+    method = MomentsMethod(epsilon=budget.epsilon, delta=budget.delta, row_bound=clip.row_bound,
+                           response_bound=clip.response_bound, intercept=False, rounds=rounds)
+    root = np.linalg.cholesky(e.population).T
+    for k in range(trials):
+        rng = stream(k, "release rows")
+        X = rng.standard_normal((n, e.p)) @ root
+        beta = np.zeros(e.p)
+        beta[:e.k] = e.amplitude
+        y = X @ beta + e.sigma * rng.standard_normal(n)
+        found.append(method.release(X, y, simulation=True, random_state=rng))
+    return found
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("amplitude", [.15, 1.5])
+def test_releases_without_rows_are_those_of_rows(rounds, amplitude):
+    "Means of every kind of number that is released, for weak signals and for strong ones; and its scales"
+    e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=amplitude), 2000, 150
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, amplitude, 0.0), (T, 1)))
+    batch = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(0, "noise"), rounds)
+    rows = release_rows(e, n, T, rounds)
+    for name in ("gram_sd", "clamped_sd", "weights_sd"):
+        assert np.isclose(getattr(batch, name), getattr(rows[0], name), rtol=1e-9), name
+    assert np.allclose(batch.product_sds[0], rows[0].product_sds[0], rtol=1e-9)
+    assert np.allclose(batch.square_sds[0], rows[0].square_sds[0], rtol=1e-9)
+    names = {"gram": 25.0, "weights": 10.0, "products": 25.0, "squares": 50.0, "clamped": 30.0, "bounds": .1,
+             "product_sds": 2.0, "variances": 60.0}  # with how many of n = 2000 rows they may differ
+    for name, room in names.items():
+        seen = np.array([getattr(r, name) for r in rows])
+        drawn = getattr(batch, name)
+        if name in PER_ROUND: drawn = np.moveaxis(drawn, 1, 0)
+        assert drawn.shape == seen.shape, name
+        far = np.abs(drawn.mean(0) - seen.mean(0))
+        assert (far < room + .03 * np.abs(seen.mean(0))).all(), name
+        if name in ("gram", "products"): assert np.abs(np.log(drawn.std(0) / seen.std(0))).max() < .5
+    sd = np.mean([r.variance_sd for r in rows])
+    assert np.isclose(batch.variance_sd.mean(), sd, rtol=.1) and (sd > 0) == (rounds > 1)
+
+
+def test_scores_without_rows_are_those_of_rows():
+    "|z| of nulls and of signals, four rounds"
+    e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=.15), 2000, 150
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, .15, 0.0), (T, 1)))
+    Z = run_moments(e, b, stream(0, "noise"))
+    rows = []
+    for r in release_rows(e, n, T, None):
+        found = r.estimate()
+        rows.append(np.abs(found.beta / np.sqrt(np.diag(found.V))))
+    rows = np.array(rows)
+    summed = [np.column_stack([z[:, :3].sum(1), z[:, 3:].sum(1)]) for z in (Z, rows)]
+    assert_same_law(*summed)
+    assert (Z >= 0).all() and np.allclose(Z.mean(0), rows.mean(0), rtol=.15)
+    with pytest.raises(AssertionError): assert_same_law(1.5 * summed[0], summed[1])
+
+
+def test_scores_are_estimates_over_their_standard_deviations_trial_by_trial():
+    e, n, T = Experiment(p=12, k=5, rho=.4, epsilon=1.0, delta=1e-3), 3000, 6
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    released = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(1, "noise"))
+    z = normal_scores(released)
+    assert np.allclose(run_moments(e, b, stream(1, "noise")), np.abs(z))
+    assert released.products.shape == (4, T, 12)
+    for t in range(T):
+        own = {name: getattr(released, name)[t] for name in ("gram", "weights", "variances", "variance_sd")}
+        one = replace(released, **own, **{name: getattr(released, name)[:, t] for name in PER_ROUND})
+        found = estimate_coefficients(one)
+        assert np.allclose(z[t], found.beta / np.sqrt(np.diag(found.V)))
+        for k in (1, 2, 3):  # each round starts where those before say
+            so_far = replace(one, **{name: getattr(one, name)[:k] for name in PER_ROUND})
+            start, bound = so_far.next_start()
+            assert np.allclose(one.starts[k], start) and np.isclose(one.bounds[k], bound)
+
+
+def test_noise_of_a_release_without_rows_is_what_it_says():
+    "A world without regression noise and with exact starts: what is left is the noise"
+    T, d, n = 4000, 3, 1000
+    world = World(n, np.tile(400 * np.eye(d), (T, 1, 1)), np.zeros((T, d)), 1e-9, .5, np.eye(d))
+    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), Budget(1.0, 1e-4), stream(0, "noise"), 1)
+    E = r.gram - 400 * np.eye(d)
+    noise = np.column_stack([E[:, 0, 1] / r.gram_sd, E[:, 1, 1] / r.gram_sd / np.sqrt(2),
+                             r.products[0] / r.product_sds[0][:, None], r.squares[0] / r.square_sds[0],
+                             r.clamped[0] / r.clamped_sd, (r.weights - 500) / r.weights_sd])
+    assert_same_law(noise, stream(1, "normal").standard_normal(noise.shape))
+    assert (E == E.transpose(0, 2, 1)).all() and (r.bounds == 3.0).all() and (r.starts == 0).all()
+    assert np.abs(np.corrcoef(noise.T)[np.triu_indices(8, 1)]).max() < .12
+
+
+def test_the_moments_filter_selects_by_benjamini_and_hochberg_and_others_by_knockoffs():
+    name = "simulation n=3000 chunk=2"
+    e = replace(SMALL, amplitude=.2)
+    b = draw_batch(e, 3000, 20, stream(5, name))
+    Z = run_moments(e, b, stream(5, f"{name} method=moments"))
+    W = run_none(e, b, None)
+    found = run_chunk(e, ["none", "moments"], 3000, 2, 20, 5)
+    tests = np.array([z >= bh_threshold(z, e.fdr) for z in Z])
+    knockoffs = np.array([w >= knockoff_threshold(w, e.fdr) for w in W])
+    assert np.allclose(found["moments"], error_rates(tests, b.beta))
+    assert np.allclose(found["none"], error_rates(knockoffs, b.beta)) and 0 < tests.mean() < 1
 
 
 def test_bounds_of_the_simulator_are_those_of_the_trials():
