@@ -202,8 +202,10 @@ def _whole_rows(X, y) -> list:
 # %% ../nbs/73_cli.ipynb #547e838d
 _OPTIONS = { # parameters that are no plain numbers: what to write, how it is read, help if not the comment
     "fdr": ("Q", _number, "false discovery rate to stay below (default 0.2)"),
-    "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh (Benjamini-Hochberg), "
-              "dbh (adjusted for dependence), by (any dependence); or ebh (many draws of knockoffs)"),
+    "rule": ("RULE", _word, "knockoffs (default for labels); or tests of the estimates: bh "
+             "(Benjamini-Hochberg, default for moments), dbh (adjusted for dependence), "
+             "by (any dependence); or ebh (many draws of knockoffs); "
+             "--statistic, --s and --offset are for knockoffs"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),
     "s": ("NAME", _word, "how far knockoffs are from originals: lam_min (the paper's), equi, sdp or mvr"),
@@ -582,12 +584,15 @@ def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
     bounds = {} if isinstance(source, MomentsSource) else {name: getattr(method, name) for name in _BOUNDS}
     for name, value in bounds.items(): check_bound(name, value, _option(name))
     private = [name for name, value in bounds.items() if value == "private"]
+    if method.response_center == "private": private.append("response_center")
     clip = method.clip if bounds else source.clip
     if clip is None:
         raise InputError("these Moments are sums of rows without bounds: collect them with --row-bound and "
                          "--response-bound, or pass the data")
     if "row_bound" in private: clip = replace(clip, row_bound=p**.5 / 2)
-    o = outlook(rows, p, clip, _budget_of_a_row(method), args.signals, args.share, fdr)
+    rounds = method.rounds_of(source)
+    if isinstance(source, MomentsSource): method.check_collected(source)
+    o = outlook(rows, p, clip, _budget_of_a_row(method), args.signals, args.share, fdr, rounds)
     lines = [f"Noise on X'X: {o.gram_noise:.2%} of its diagonal "
              f"(ratio zeta = {o.zeta:.2g}; from about 1 on it is useless).",
              f"Noise on X'y: {o.product_noise:.2%} of the product of a plausible signal.",
@@ -597,7 +602,8 @@ def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
         lines.append(f"{' and '.join(private)} would be found privately with a tenth of the budget; "
                      "a typical value was taken here.")
     lines.append(f"Assumed: uncorrelated columns, {args.signals} equal signals that explain {args.share:.0%} "
-                 "of the response's variance; columns with variance 1 in their public units, one round.")
+                 "of the response's variance; columns with variance 1 in their public units; "
+                 f"{rounds} round{'s' * (rounds > 1)}.")
     return lines
 
 _BOUNDS = ("row_bound", "response_bound")
@@ -645,8 +651,7 @@ def _forecast_products(args, method, source, rows: int, fdr: float) -> list:
     "The products filter: rounds, and the noise on a product"
     from dp_knockoff.clip import Clip
     from dp_knockoff.laws import law_of
-    from dp_knockoff.private_moments import Units, strict_mu
-    from dp_knockoff.rounds import CHECK
+    from dp_knockoff.private_moments import CHECK, Units, strict_mu
     rounds, law = method.rounds_of(source), law_of(method.law, source)
     clip = Clip((2 * (method.row_bound**2 if method.row_bound else law.p))**.5, method.response_bound,
                 intercept=False)
@@ -698,7 +703,7 @@ def _forecast(args, method, question, draw: dict) -> str:
             f"FDR {q:g}. {_looked_at(args)}; nothing was spent.")
     lines = [head, *_FORECASTS[method.word](args, method, source, rows, q)]
     least = int(np.ceil(1 / q - 1e-12))
-    if args.signals < least:
+    if args.signals < least and question.of(method.releases).rule == "knockoffs":
         lines.append(f"Mind that at FDR {q:g} a selection by knockoffs has at least {least} columns or none, "
                      f"more than there are signals ({args.signals}): raise --fdr.")
     if args.method is None and method.word != _DEFAULT: lines.append(_CHOSEN)
@@ -858,14 +863,14 @@ def _add_plan(command) -> None:
     add("--method", default="two", metavar="WORD", help=f"{', '.join(METHODS)} (default two)")
     add("--power", type=float, default=.8, help="share of the signals to be found (default 0.8)")
     add("--trials", type=int, default=200, help="datasets at each size tried (default 200)")
-    _add_experiment(command, bounds="corrected", delta="1/n")
+    _add_experiment(command, bounds="corrected", delta="1e-6")
 
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
     from dp_knockoff.methods import takes
     from dp_knockoff.planning import plan, plan_warnings
     e = _experiment(args)
-    for warning in plan_warnings(e): print(f"Warning: {warning}", file=sys.stderr)
+    for warning in plan_warnings(e, args.method): print(f"Warning: {warning}", file=sys.stderr)
     found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
     how = f", bounds {e.bounds}" if "bounds" in takes(args.method) else ""
     at = found.point
@@ -890,7 +895,7 @@ def _add_figure(command) -> None:
     add("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
     add("--trials", type=int, default=250, help="datasets at each size (default 250)")
     add("--resume", action="store_true", help="go on where an interrupted run stopped")
-    _add_experiment(command)
+    _add_experiment(command, delta="1e-6")
 
 def _open_folder(name: str):
     "The folder for the results, created if need be"
@@ -998,7 +1003,7 @@ def _figure(args) -> None:
     print(f"Simulated: {args.trials} datasets a size; nothing was read, nothing was spent.")
     print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
 
-_COMMANDS["figure"] = ("reproduce the paper's figure: power and FDR against the number of rows",
+_COMMANDS["figure"] = ("power and FDR against the number of rows, in the paper's setting",
                        _add_figure, _figure)
 
 # %% ../nbs/73_cli.ipynb #413e6d21

@@ -111,6 +111,7 @@ def _method_and_question(
     _check_random(word, params)
     method = METHODS[word](**_arguments(word, params))
     question = Question(**{name: params[name] for name in chooses(word) if params[name] is not None})
+    question.of(method.releases) # refuses what the method's own rule has no use for
     known = replace(question, statistic=None) if callable(question.statistic) else question
     known.check(method.releases, _SOME)
     method.check_question(question)
@@ -177,9 +178,12 @@ def _clip_of_sums(method: Method) -> Clip | None:
                          "and partial_fit keeps no rows: "
                          "call fit, which takes a file or a function that returns chunks, too")
     if not isinstance(method, MomentsMethod): return None
-    if method.rounds > 1:
+    if method.rounds not in (None, 1):
         raise InputError(f"rounds={method.rounds} needs {method.rounds} passes, "
                          "and partial_fit sees every row once: pass rounds=1, or call fit")
+    if method.response_center == "private":
+        raise InputError("response_center='private' needs a pass of its own, "
+                         "and partial_fit sees every row once: pass a public number, or call fit")
     for name in ("row_bound", "response_bound"):
         if check_bound(name, getattr(method, name)) == "private":
             raise InputError(f"{name}='private' needs passes of its own, "
@@ -192,7 +196,8 @@ class _Collected(Source):
         self.moments = moments
         self.clip = moments.clip if isinstance(moments, ExactMoments) else None
         ones = self.clip is not None and self.clip.intercept
-        super().__init__("the collected rows", moments.names[:-1] if ones else moments.names, None, moments.n)
+        names = moments.names[:-1] if ones else moments.names
+        super().__init__("the collected rows", names, None, moments.n, once=True)
 
     def __call__(self, clip=None):
         "The moments, if they are wanted in the bounds in which they were collected"
@@ -314,7 +319,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         row_bound=None,       # public bound on a row's norm: "one", "two" refuse longer rows, others scale
         response_bound=None,  # "moments", "labels", "products": public bound that responses are clamped to
         ranges=None,          # "moments", "products": public ranges {column: (low, high)}; arrays: x0, ...
-        response_center=None, # "moments", "labels", "products": public centre of the response
+        response_center=None, # "moments", "labels", "products": public centre; for "moments" or "private"
         law=None,             # "products", "none": public law of a row; default: the dictionary's, or none
         sigma=None,           # public noise level ("one", "two": or "estimate"; "none": only for n < 2p)
         beta_norm=None,       # "one", "two": public bound on the norm of the coefficients, or "estimate"

@@ -21,6 +21,7 @@ from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.laws import Gaussian
 from dp_knockoff.ledger import Ledger
+from dp_knockoff.mechanisms import Budget
 from dp_knockoff.method_labels import labels_filter
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
@@ -30,8 +31,9 @@ from dp_knockoff.methods import METHODS, chooses, takes
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import ExactMoments, Moments
 from dp_knockoff.passes import Source
+from dp_knockoff.planning import outlook
 from dp_knockoff.samplers import NumpySampler, SecureSampler
-from dp_knockoff.selection import SIMULATION, select
+from dp_knockoff.selection import ESTIMATE_RULES, SIMULATION, select
 from dp_knockoff.statistics import Statistic
 
 COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
@@ -46,6 +48,8 @@ COLLECT = ["moments", "t.csv", "--target", "y"]
 CREATE = ["ledger", "l.jsonl", "--create"]
 GOOD = [*ON_CSV, *BUDGET, *BOUNDS]
 ONE, TWO = ([*ON_CSV, "--method", word, *PAPER] for word in ("one", "two"))
+KNOCKOFFS = ["--rule", "knockoffs"]
+ONCE = ["--rounds", "1"]
 SEED = ["--simulate", "--seed", "1"]
 SELECT = [*ON_TABLE, *BUDGET, *BOUNDS, *SEED]
 RELEASE = SELECT[:-len(SEED)]
@@ -105,7 +109,7 @@ def test_command_is_the_function(capsys, folder):
     assert np.allclose(found["W"], expected.W) and found["features"] == names
     assert found["selected"] == [names[j] for j in np.flatnonzero(expected.support)]
     assert found["threshold"] == pytest.approx(expected.threshold)
-    assert (found["method"], found["rule"]) == ("moments", "knockoffs")
+    assert (found["method"], found["rule"], expected.rule) == ("moments", "bh", "bh")
     assert (found["epsilon"], found["delta"], found["fdr"]) == (2.0, 1e-4, .3)
     assert found["noise"] == pytest.approx(expected.noise) and found["guarantee"] == expected.guarantee
     assert found["simulation"] is True and found["guarantee"].startswith(SIMULATION)
@@ -135,15 +139,27 @@ EVERY = {
     "two, estimates": (filter_two, [*PAPER, "--sigma", "estimate", "--beta-norm", "estimate"],
                        budgeted(sigma="estimate", beta_norm="estimate")),
     "moments": (moments_filter,
-                [*BUDGET, *BOUNDS, "--balance", "2", "--rounds", "2", "--sigma", "1.1", "--s", "sdp"],
-                dict(**MOMENTS, balance=2.0, rounds=2, sigma=1.1, s="sdp")),
+                [*BUDGET, *BOUNDS, "--balance", "2", "--rounds", "2", "--sigma", "1.1"],
+                dict(**MOMENTS, balance=2.0, rounds=2, sigma=1.1)),
+    "moments, knockoffs": (moments_filter, [*BUDGET, *BOUNDS, *KNOCKOFFS, "--s", "sdp", "--offset", "0",
+                                            "--statistic", "ols,csm"],
+                           dict(**MOMENTS, rule="knockoffs", s="sdp", offset=0,
+                                statistic=Statistic("ols", "csm"))),
     "moments, private": (moments_filter,
                          [*BUDGET, "--row-bound", "private", "--response-bound", "private"],
                          dict(epsilon=2.0, delta=1e-4, row_bound="private", response_bound="private")),
+    "moments, centre": (moments_filter, [*BUDGET, *BOUNDS, "--response-center", "private"],
+                        dict(**MOMENTS, response_center="private")),
+    "moments, all private": (moments_filter, [*BUDGET, "--row-bound", "private", "--response-bound",
+                                              "private", "--response-center", "private", *ONCE],
+                             dict(epsilon=2.0, delta=1e-4, row_bound="private", response_bound="private",
+                                  response_center="private", rounds=1)),
     "moments, rows": (moments_filter, [*BUDGET, *BOUNDS, "--rows-per-person", "2"],
                       dict(**MOMENTS, rows_per_person=2)),
     "moments, bh": (moments_filter, [*BUDGET, *BOUNDS, "--rule", "bh", "--response-center", ".5"],
                     dict(**MOMENTS, rule="bh", response_center=.5)),
+    **{f"moments, {rule}": (moments_filter, [*BUDGET, *BOUNDS, "--rule", rule, "--fdr", ".4"],
+                            dict(**MOMENTS, rule=rule, fdr=.4)) for rule in ("dbh", "by", "ebh")},
     "labels": (labels_filter, [*LABELS[2:], "--row-bound", "3"],
                dict(epsilon=2.0, delta=1e-4, response_bound=6.0, sigma=1.0, row_bound=3.0)),
     "products": (products_filter, [*PRODUCTS[2:], "--rounds", "2", "--response-center", ".5"],
@@ -171,6 +187,12 @@ def test_every_method_and_its_options(capsys, folder, case):
     assert told == wanted  # the file's law knows its columns by name
     assert found["explanation"] == expected.explain() and found["notes"] == list(expected.notes)
     assert found["simulation"] is private
+    assert found["rule"] == expected.rule == arguments.get("rule", "bh" if word == "moments" else "knockoffs")
+    if expected.estimate is None: assert found["effects"] is None
+    else:
+        for column in ("estimate", "se", "low", "high", "z"):
+            told = [row[column] for row in found["effects"]]
+            assert told == pytest.approx(list(getattr(expected.effects, column)))
     unit = arguments.get("rows_per_person", 1) if word in ("moments", "labels", "products") else None
     assert found["rows_per_person"] == unit
 
@@ -191,7 +213,7 @@ def test_csv_parquet_and_several_files_agree(capsys, folder):
 
 def test_table_report_and_files(capsys):
     code, out, _ = run(capsys, *SELECT, "--out", "r.json", "--out", "r.csv", "--out", "r.png")
-    assert code == 0 and out.splitlines()[0].split()[:5] == ["feature", "W", "sign", "selected", "estimate"]
+    assert code == 0 and out.splitlines()[0].split()[:5] == ["feature", "|z|", "sign", "selected", "estimate"]
     assert "Simulation: NOT private" in out and "Guarantee" not in out
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
@@ -205,15 +227,25 @@ def test_table_report_and_files(capsys):
 
 
 def test_the_printed_table_is_in_order_and_cut_short(capsys, monkeypatch):
-    lines = run(capsys, *SELECT)[1].splitlines()
-    W = [float(line.split()[1]) for line in lines[1:9]]
-    assert W == sorted(W, reverse=True) and lines[9] == ""
-    tested = run(capsys, *SELECT, "--rule", "bh")[1].splitlines()
-    assert tested[0].split()[:4] == ["feature", "|z|", "sign", "selected"]
-    assert re.fullmatch(r"\S+ +[\d.]+ +[+-] +yes +-?[\d.]+ \(-?[\d.e-]+ to -?[\d.e-]+\)", tested[1])
+    shown = {}
+    for rule, label in (("bh", "|z|"), ("knockoffs", "W"), ("ebh", "e")):
+        asked = [*SELECT, "--rule", rule, "--fdr", ".4"]
+        lines = shown[rule] = run(capsys, *asked)[1].splitlines()
+        assert lines[0].split() == ["feature", label, "sign", "selected", "estimate", "(adjusted", "95", "%",
+                                    "interval)"]
+        W = [float(line.split()[1]) for line in lines[1:9]]
+        assert W == sorted(W, reverse=True) and lines[9] == ""
+        assert re.fullmatch(r"\S+ +[\d.]+ +[+-] +yes +-?[\d.]+ \(-?[\d.e-]+ to -?[\d.e-]+\)", lines[1])
+        effects = {row["name"]: row for row in result(capsys, *asked)["effects"]}
+        for line in lines[1:9]:  # what is printed is what is in the JSON, and only for what is selected
+            row = effects.get(line.split()[0])
+            told = "{estimate:.4g} ({low:.4g} to {high:.4g})".format(**row) if row else ""
+            assert line.endswith(told) and (" yes " in line) == ("(" in line) == bool(row)
+    assert run(capsys, *SELECT, "--fdr", ".4")[1].splitlines() == shown["bh"]  # the default
     monkeypatch.setattr(cli, "_MOST", 3)
-    lines = run(capsys, *SELECT)[1].splitlines()
-    assert lines[4] == "... and 5 more, with smaller W"
+    for more, label in (([], "|z|"), (KNOCKOFFS, "W")):
+        lines = run(capsys, *SELECT, *more)[1].splitlines()
+        assert lines[4] == f"... and 5 more, with smaller {label}"
 
 
 def test_names_of_any_kind_survive_a_csv_file(capsys, folder):
@@ -226,16 +258,17 @@ def test_names_of_any_kind_survive_a_csv_file(capsys, folder):
 
 
 def test_nothing_selected_is_valid_json(capsys):
-    found = result(capsys, *SELECT, "--fdr", ".01")
-    assert found["selected"] == [] and found["threshold"] is None
-    assert "Nothing selected" in found["explanation"]
+    for more in ([*KNOCKOFFS, "--fdr", ".01"], ["--epsilon", ".001"], ["--epsilon", ".001", *ONCE]):
+        found = result(capsys, *SELECT, *more)
+        assert found["selected"] == found["effects"] == [] and found["threshold"] is None
+        assert "Nothing selected" in found["explanation"]
 
 
 def test_json_of_the_plain_filter(capsys):
     found = result(capsys, *ON_TABLE, "--method", "none", "--seed", "1")
     assert found["simulation"] is False and found["rows_per_person"] is None
     assert found["epsilon"] is None and found["delta"] is None and found["noise"] == {}
-    assert found["method"] == "none" and "Not private" in found["guarantee"]
+    assert found["method"] == "none" and "Not private" in found["guarantee"] and found["effects"] is None
 
 
 def test_moments_across_machines_and_reuse_of_a_release(capsys, folder):
@@ -244,11 +277,14 @@ def test_moments_across_machines_and_reuse_of_a_release(capsys, folder):
     for part in ("a.parquet", "b.csv"):
         assert run(capsys, "moments", part, "--target", "y", *BOUNDS, "--out", part[0] + ".npz")[0] == 0
     assert run(capsys, "moments", "a.npz", "b.npz", "--out", "total.npz")[0] == 0
-    whole = result(capsys, *SELECT, "--save-release", "release.npz")
+    whole = result(capsys, *SELECT, *ONCE, "--save-release", "release.npz")
     for files in (["total.npz"], ["a.npz", "b.npz"]):
-        assert whole == result(capsys, "select", *files, *BUDGET, *SEED)  # bit by bit
+        for more in ([], ONCE):
+            assert whole == result(capsys, "select", *files, *BUDGET, *SEED, *more)  # bit by bit
     again = result(capsys, "select", "release.npz")
     assert whole["W"] == again["W"] and again["epsilon"] == 2.0 and again["notes"] == whole["notes"]
+    rounds = result(capsys, *SELECT, "--save-release", "rounds.npz")
+    assert result(capsys, "select", "rounds.npz") == rounds != whole
     m = ExactMoments.load("total.npz")
     assert m.clip == Clip(2.0, 4.0) and m.n == 4000
     if os.name == "posix": assert os.stat("total.npz").st_mode & 0o777 == 0o600
@@ -266,7 +302,13 @@ def test_a_release_is_asked_again_without_the_data(capsys, monkeypatch):
     again = ["select", "release.npz"]
     loose, strict = (result(capsys, *again, "--fdr", q) for q in (".5", ".05"))
     assert set(strict["selected"]) <= set(loose["selected"]) and loose["W"] == strict["W"]
-    assert result(capsys, "select", "release.npz", "--rule", "bh", "--sigma", "1.1")["rule"] == "bh"
+    assert loose["rule"] == "bh" and result(capsys, *again, "--rule", "bh", "--fdr", ".5") == loose
+    release = PrivateMoments.load("release.npz")
+    for rule in ("knockoffs", "dbh", "by"):
+        found = result(capsys, *again, "--rule", rule, "--sigma", "1.1")
+        assert found["rule"] == rule and found["W"] == select(release, rule=rule, sigma=1.1).W.tolist()
+    found = result(capsys, *again, *KNOCKOFFS, "--s", "equi", "--offset", "0")
+    assert found["W"] == select(release, rule="knockoffs", s="equi", offset=0).W.tolist()
     assert "spends nothing" in run(capsys, "select", "release.npz", "--dry-run")[1]
 
 
@@ -396,13 +438,13 @@ def test_releases_of_parts_are_added(capsys, folder):
     folder[:1500].write_parquet("a.parquet")
     folder[1500:].write_csv("b.csv")
     for part, seed in (("a.parquet", "1"), ("b.csv", "2")):
-        argv = ["select", part, "--target", "y", *BUDGET, *BOUNDS, "--simulate", "--seed", seed]
+        argv = ["select", part, "--target", "y", *BUDGET, *BOUNDS, *ONCE, "--simulate", "--seed", seed]
         assert run(capsys, *argv, "--save-release", part[0] + ".npz")[0] == 0
     found = result(capsys, "select", "a.npz", "b.npz", "--fdr", ".3", "--save-release", "both.npz")
     a, b = (PrivateMoments.load(name) for name in ("a.npz", "b.npz"))
     expected = select(a + b, fdr=.3)
     assert found["W"] == expected.W.tolist() and found["epsilon"] == 2.0 and found["simulation"] is True
-    assert found["noise"]["products"] == pytest.approx(np.hypot(a.product_sd, b.product_sd))
+    assert found["noise"]["products"] == pytest.approx(np.hypot(a.product_sds, b.product_sds)[0])
     assert result(capsys, "select", "both.npz", "--fdr", ".3") == found
     Path("copy.npz").write_bytes(Path("a.npz").read_bytes())
     for files in (["a.npz", "copy.npz"], ["both.npz", "b.npz"]):
@@ -410,7 +452,7 @@ def test_releases_of_parts_are_added(capsys, folder):
         assert code == 2 and out == "" and "added twice" in err
         assert f"{files[1]!r} does not fit {files[0]!r}" in err
     assert "more than once" in run(capsys, "select", "a.npz", "a.npz")[2]
-    assert run(capsys, *SELECT, "--row-bound", "3", "--save-release", "other.npz")[0] == 0
+    assert run(capsys, *SELECT, *ONCE, "--row-bound", "3", "--save-release", "other.npz")[0] == 0
     assert "'other.npz' does not fit 'a.npz'" in run(capsys, "select", "a.npz", "other.npz")[2]
 
 
@@ -448,6 +490,8 @@ def test_details_only_where_they_are_asked_for(capsys, folder, command):
 @pytest.mark.parametrize("options, says", [
     ([*BUDGET, *BOUNDS], "expected power"),
     ([*BUDGET, "--row-bound", "private", "--response-bound", "private"], "a typical value was taken"),
+    ([*BUDGET, *BOUNDS, "--response-center", "private"],
+     "\nresponse_center would be found privately with a tenth of the budget"),
     (["--method", "two", *PAPER, "--bounds", "coupled"], "Expected power"),
     (["--method", "one", *PAPER], "as large as --beta-norm allows"),
     (LABELS, "without privacy"),
@@ -471,13 +515,58 @@ def test_dry_run_of_a_file_that_does_not_tell_its_rows(capsys):
 def test_dry_run_of_collected_moments_takes_their_bounds(capsys):
     assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
     on_moments = run(capsys, "select", "m.npz", *BUDGET, "--dry-run")[1]
-    assert on_moments == run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run")[1]
+    assert on_moments == run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", *ONCE)[1]
+    assert on_moments == run(capsys, "select", "m.npz", *BUDGET, "--dry-run", *ONCE)[1]
+    assert on_moments != run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run")[1]
+
+
+def foretold(capsys, *argv):
+    "The rounds of a dry run, its noise on X'X and X'y in percent, the size of a signal, and the power"
+    code, out, err = run(capsys, *argv, "--dry-run")
+    assert code == 0, err
+    numbers = (r"X'X: ([\d.]+)%", r"X'y: ([\d.]+)%", r"would be ([\d.]+) standard", r"power ([\d.]+)\.")
+    rounds = int(re.search(r"; (\d+) rounds?\.", out)[1])
+    assert f"{rounds} round{'s' * (rounds > 1)}.\n" in out
+    return rounds, *(float(re.search(number, out)[1]) for number in numbers)
+
+
+@pytest.mark.parametrize("data, more, rounds", [
+    ("t.parquet", [], 4), ("t.csv", ["--rows", "4000"], 4), ("t.parquet", ["--rounds", "2"], 2),
+    ("t.parquet", ONCE, 1), ("m.npz", [], 1), ("m.npz", ONCE, 1)])
+def test_a_dry_run_simulates_the_rounds_that_a_release_has(capsys, data, more, rounds):
+    if data == "m.npz":
+        assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
+        argv = ["select", data, *BUDGET]
+    else: argv = ["select", data, "--target", "y", *BUDGET, *BOUNDS]
+    told = foretold(capsys, *argv, *more)
+    drawn = more if "--rows" not in more else []
+    assert run(capsys, *argv, *drawn, *SEED, "--save-release", "r.npz")[0] == 0
+    release = PrivateMoments.load("r.npz")
+    assert told[0] == rounds == release.rounds
+    scaled = 5 / 9  # squared norm of the bound, over that of a typical row: with the ones
+    assert told[1] == pytest.approx(100 * release.gram_sd / (4000 * scaled), abs=.006)
+    signal = 4000 * scaled * (4 / 2.5 / scaled**.5) * (.5 / 8)**.5
+    assert told[2] == pytest.approx(100 * release.product_sds[0] / signal, abs=.006)
+    o = outlook(4000, 8, Clip(2.0, 4.0), Budget(2.0, 1e-4), 8, rounds=rounds)
+    assert told[3:] == (pytest.approx(o.effect, abs=.06), pytest.approx(o.power, abs=.006))
+
+
+def test_more_rounds_are_worth_it_and_the_dry_run_says_so(capsys):
+    effects = [foretold(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--rounds", k)[3] for k in "124"]
+    assert effects == sorted(effects) and effects[0] < .9 * effects[-1]
+    few = [foretold(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--epsilon", ".2", *more)[4] for more in ([], ONCE)]
+    assert few[1] < few[0]
 
 
 def test_dry_run_says_when_there_are_too_few_signals(capsys):
-    out = run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", "--signals", "3")[1]
-    assert "at least 5 columns or none" in out
-    assert "or none" not in run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", "--signals", "5")[1]
+    argv = [*ON_TABLE, *BUDGET, *BOUNDS, *KNOCKOFFS, "--dry-run"]
+    assert "at least 5 columns or none" in run(capsys, *argv, "--signals", "3")[1]
+    assert "or none" not in run(capsys, *argv, "--signals", "5")[1]
+
+
+def test_tests_of_estimates_may_find_one_column(capsys):
+    argv = [*ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", "--signals", "3"]
+    for more in ([], ["--rule", "bh"], ["--rule", "by"]): assert "or none" not in run(capsys, *argv, *more)[1]
 
 
 def test_the_noise_foretold_for_labels_is_the_noise_drawn(capsys):
@@ -537,11 +626,22 @@ BAD = {
     "rule": ([*GOOD, "--rule", "holm"], "rule='holm' is unknown: choose one of 'knockoffs'"),
     "rule without estimates": ([*TWO, "--rule", "bh"], "--rule has no meaning"),
     "statistic with a rule": ([*GOOD, "--rule", "bh", "--s", "mvr"], "draws no knockoffs"),
+    "s without knockoffs": ([*GOOD, "--s", "mvr"], "--s='mvr' has no meaning for rule='bh', which draws no"),
+    "offset without knockoffs": ([*GOOD, "--offset", "0"], "--offset=0 has no meaning for rule='bh'"),
+    "statistic without knockoffs": ([*GOOD, "--statistic", "ols"], "has no meaning for rule='bh'"),
+    "e-values have their own": ([*GOOD, "--rule", "ebh", "--s", "mvr"], "which has its own"),
+    "centre is text": ([*GOOD, "--response-center", "middle"], "--response-center='middle' is not a number"),
+    "private centre, no intercept": ([*GOOD, "--response-center", "private", "--no-intercept"],
+                                     "--response-center='private' needs an intercept to take it up"),
+    "private centre of labels": ([*ON_CSV, *LABELS, "--response-center", "private"],
+                                 "--response-center='private' is not a finite number"),
+    "private centre of moments": ([*COLLECT, *BOUNDS, "--response-center", "private", "--out", "m.npz"],
+                                  "'private' bounds take passes"),
     "statistic": ([*GOOD, "--statistic", "forest"], "estimate='forest' is unknown"),
     "statistic without penalty": ([*GOOD, "--statistic", "lasso,lcd"], "needs its weight"),
     "too many words": ([*GOOD, "--statistic", "lasso,lcd,1,2"], "--statistic='lasso,lcd,1,2'"),
     "statistic of method two": ([*TWO, "--statistic", "path"], "least-squares"),
-    "s": ([*GOOD, "--s", "best"], "s='best' is unknown"),
+    "s": ([*GOOD, *KNOCKOFFS, "--s", "best"], "s='best' is unknown"),
     "offset": ([*GOOD, "--offset", "2"], "offset=2 is unknown"),
     "rounds": ([*GOOD, "--rounds", "1.5"], "--rounds='1.5' is not a whole number"),
     "no rounds": ([*GOOD, "--rounds", "0"], "rounds=0 is not a whole number of at least 1"),
@@ -621,6 +721,9 @@ def test_moments_that_were_collected_hold_their_own(capsys):
                        (["m.npz", *BUDGET, "--no-intercept"], "intercept given along with Moments"),
                        (["m.npz", *BUDGET, "--target", "y"], "leave it out"),
                        (["m.npz", *BUDGET, "--rounds", "2"], "these rows are summed already"),
+                       (["m.npz", *BUDGET, "--rounds", "2", "--dry-run"], "these rows are summed already"),
+                       (["m.npz", *BUDGET, "--response-center", "private"],
+                        "response_center given along with Moments"),
                        (["m.npz", *LABELS], "cannot be read again"),
                        (["m.npz", "--method", "none"], "in bounds"),
                        (["raw.npz", *BUDGET], "without bounds"),
@@ -628,6 +731,13 @@ def test_moments_that_were_collected_hold_their_own(capsys):
                        (["m.npz", "t.csv", *BUDGET, "--target", "y"], "'t.csv' cannot be read with")):
         code, out, err = run(capsys, "select", *argv)
         assert code == 2 and out == "" and says in err, argv
+
+
+@pytest.mark.parametrize("more", [["--response-center", "private"], BOUNDS, ["--no-intercept"]], ids=str)
+def test_a_dry_run_refuses_what_a_release_of_collected_moments_refuses(capsys, more):
+    assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
+    code, out, err = run(capsys, "select", "m.npz", *BUDGET, *more, "--dry-run")
+    assert code == 2 and out == "" and "given along with Moments" in err
 
 
 def test_a_damaged_archive_is_named(capsys):
@@ -681,11 +791,20 @@ def test_help_tells_what_the_comments_say(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
 
     def says(option):
-        line = next(line for line in lines if line.lstrip().startswith(option + " "))
-        return line.split("  ")[-1].strip()
+        at = next(at for at, line in enumerate(lines) if line.lstrip().startswith(option + " "))
+        told = lines[at].strip().split("  ", 1)[1:]  # a long option has its help in the next line
+        return (told or [lines[at + 1]])[0].strip()
 
-    rounds = "[moments] passes with noise; more than one work on residuals (default 1); [products] passes"
-    assert says("--rounds").startswith(rounds)
+    assert says("--rounds") == (
+        "[moments] passes with noise; default: 4, or 1 where rows are read only once; "
+        "[products] passes with noise; default: 3, or 1 where rows are read only once")
+    assert says("--response-center") == (
+        '[moments] public centre of the response; or "private" (default 0.0); '
+        "[labels, products] public centre of the response (default 0.0)")
+    assert says("--balance") == (
+        "[moments] how much more precisely X'X is released than X'y in the first round (default 1.4)")
+    assert says("--rule").startswith("[moments, labels] ")
+    for rule in ESTIMATE_RULES: assert re.search(rf"\b{rule}\b", says("--rule"))
     assert says("--law").startswith("[none, products] public table") and "TOML file" in says("--dictionary")
     assert says("--ledger").startswith("[moments, labels, products] enter the release")
     assert says("--save-release").startswith("[moments, products] keep the release")
@@ -749,6 +868,18 @@ def test_figure_knows_all_methods_that_can_be_simulated(capsys):
         assert label in out
     rows = Path("figure/figure.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0] for row in rows] == ["none", "one", "two", "moments", "products"]
+    assert json.loads(Path("figure/figure.json").read_text())["delta"] == 1e-6
+
+
+@pytest.mark.parametrize("command", ["figure", "plan"])
+def test_simulations_have_a_delta_that_protects(command, capsys, monkeypatch):
+    "Not the paper's 2p/n, which can be asked for"
+    assert parser().parse_args([command]).delta == "1e-6"
+    assert parser().parse_args([command, "--delta", "2p/n"]).delta == "2p/n"
+    monkeypatch.setenv("COLUMNS", "1000")
+    with pytest.raises(SystemExit): main([command, "--help"])
+    said = capsys.readouterr().out
+    assert 'privacy budget: a number, "2p/n" (the paper\'s) or "1/n" (default 1e-6)' in said
 
 
 def test_figure_resumes_only_the_same_question(capsys):
@@ -960,9 +1091,11 @@ def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
 
 
 def test_releases_of_several_rounds_are_not_added(capsys, trial):
-    for path in ("a.npz", "b.npz"): assert run(capsys, *ON_TRIAL, *SEED, "--save-release", path)[0] == 0
-    assert ProductsRelease.load("a.npz").rounds == 3
-    assert "releases of several rounds cannot be added" in run(capsys, "select", "a.npz", "b.npz")[2]
+    for argv, kind, rounds in ((ON_TRIAL, ProductsRelease, 3), (RELEASE, PrivateMoments, 4)):
+        for path in ("a.npz", "b.npz"): assert run(capsys, *argv, *SEED, "--save-release", path)[0] == 0
+        assert kind.load("a.npz").rounds == rounds
+        said = run(capsys, "select", "a.npz", "b.npz")[2]
+        assert "releases of several rounds cannot be added" in said and "rounds=1" in said
 
 
 def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, monkeypatch, trial):

@@ -99,17 +99,23 @@ def test_titles_of_simulations_say_that_they_are_not_private(private):
 
 
 def test_tests_have_no_mirror_image(private):
-    tested = select(private.release, rule="bh")
-    ax = plot_selection(tested, axes())
-    assert len(tested) and dashed(ax) == [tested.threshold] and heights(ax).min() >= 0
-    assert ax.get_ylabel().startswith("|z|") and axes().get_ylabel() == ""
-    assert plot_selection(private, axes()).get_ylabel().startswith("W")
+    for tested in (private, select(private.release, rule="bh")):
+        ax = plot_selection(tested, axes())
+        assert len(tested) and dashed(ax) == [tested.threshold] and heights(ax).min() >= 0
+        assert np.array_equal(heights(ax), np.sort(private.W)) and private.rule == "bh"
+        assert ax.get_ylabel().startswith("|z|") and axes().get_ylabel() == ""
+    mirrored = select(private.release, rule="knockoffs", fdr=.4)
+    ax = plot_selection(mirrored, axes())
+    assert len(mirrored) and dashed(ax) == [mirrored.threshold, -mirrored.threshold]
+    assert ax.get_ylabel().startswith("W")
 
 
 @pytest.mark.parametrize("rule, label", [("by", "|z|"), ("dbh", "|z|"), ("ebh", "e-value")])
-def test_other_rules_have_a_label_and_at_most_one_line(rule, label):
-    release = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
-                            simulation=True, random_state=0).release
+@pytest.mark.parametrize("run, more", [(labels_filter, dict(sigma=1.0)),
+                                       (moments_filter, dict(row_bound=3.0))])
+def test_other_rules_have_a_label_and_at_most_one_line(run, more, rule, label):
+    release = run(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, **more,
+                  simulation=True, random_state=0).release
     found = select(release, rule=rule, fdr=.4)
     ax = plot_selection(found, axes())
     assert len(found) and dashed(ax) == ([] if rule == "dbh" else [found.threshold])

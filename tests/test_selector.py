@@ -58,6 +58,11 @@ UNBOUND = dict(epsilon=None, delta=None, row_bound=None, response_bound=None)
 
 SIMULATED = dict(simulation=True, random_state=9)  # a seed with which no other variable comes along
 RELEASED = dict(simulation=False, random_state=None)
+KNOCKOFFS = dict(rule="knockoffs")                 # not the default of "moments"
+ONCE = dict(rounds=1)                              # what partial_fit can have
+FIRST = ["moments", "clamped responses", "weights"]  # the draws of the first round
+LATER = [draw for k in (1, 2, 3) for draw in (f"residuals {k}", f"clamped residuals {k}")]
+ALL = [*FIRST, *LATER, "variances"]
 
 
 def moments(**change): return DPKnockoffSelector(**{**MOMENTS, **SIMULATED, **change})
@@ -156,7 +161,9 @@ FINAL = {"check_fit_score_takes_y": "calls partial_fit on a fitted object, which
 @parametrize_with_checks([DPKnockoffSelector(method="none"),
                           DPKnockoffSelector(method="none", fdr=.9, offset=0),
                           DPKnockoffSelector(**MOMENTS, simulation=True),
-                          DPKnockoffSelector(**MOMENTS, simulation=True, fdr=.9, offset=0, rounds=1)],
+                          DPKnockoffSelector(**MOMENTS, simulation=True, fdr=.9, rounds=1),
+                          DPKnockoffSelector(**MOMENTS, simulation=True, fdr=.9, offset=0, rounds=1,
+                                             rule="knockoffs")],
                          expected_failed_checks=lambda estimator: FINAL)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
@@ -208,13 +215,59 @@ def test_two_is_filter_two(change):
 
 
 @pytest.mark.parametrize("change", [
-    {}, dict(fdr=.35), dict(offset=0), dict(rounds=2), dict(s="lam_min"), dict(sigma=1.), dict(balance=2.5),
-    dict(response_center=2.), dict(statistic=Statistic("ols", "csm")), dict(fit_intercept=False),
+    {}, dict(fdr=.35), dict(offset=0, **KNOCKOFFS), dict(rounds=1), dict(rounds=2), dict(sigma=1.),
+    dict(s="lam_min", **KNOCKOFFS), dict(balance=2.5), dict(response_center=2.), dict(fit_intercept=False),
+    dict(statistic=Statistic("ols", "csm"), **KNOCKOFFS), dict(response_center="private"),
     dict(ranges={"x0": (-2, 2), "x5": (-3, 1)}), dict(row_bound="private", response_bound="private"),
-    dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), dict(rule="knockoffs"), dict(rows_per_person=3)])
+    dict(row_bound="private", response_bound="private", response_center="private"),
+    dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), KNOCKOFFS, dict(rule="dbh"), dict(rule="by"),
+    dict(rule="ebh", fdr=.5), dict(rows_per_person=3)])
 def test_moments_is_moments_filter(change):
     expected = moments_filter(X, Y, **SIMULATED, **{**MOMENTS, **spelled(change)})
-    assert_agrees(moments(**change).fit(X, Y), expected)
+    model = moments(**change).fit(X, Y)
+    assert_agrees(model, expected)
+    assert model.selection_.rule == expected.rule == change.get("rule", "bh")
+    assert model.selection_.release.rounds == change.get("rounds", 4)
+    assert repr(model.selection_.effects) == repr(expected.effects)
+
+
+def test_a_private_centre_is_drawn_counted_and_used():
+    sampler = Recorder()
+    far = moments(response_center="private", sampler=sampler).fit(X, Y + 100)
+    searched = [purpose for purpose in sampler.log if purpose.startswith("centre, probe")]
+    assert sampler.log == [*searched, *ALL] and len(searched) > 5 and far.privacy_.releases == 1
+    found = far.selection_.release.clip.response_center
+    assert abs(found - np.median(Y + 100)) < 2 and far.privacy_.spent == Budget(2., 1e-5)
+    assert far.get_support()[BETA != 0].all() and far.selection_.release.clamped[-1] < 100
+    assert "of the responses were clamped" in repr(moments(rounds=1).fit(X, Y + 100).selection_)
+
+
+def test_estimates_are_in_the_units_of_the_data():
+    "Whatever units the columns and the response have: slopes, standard errors and the intercept follow them"
+    scale, shift = 10. ** np.arange(-3, 5), np.arange(8.)
+    ranges = {name: (a - 3 * b, a + 3 * b) for name, a, b in zip(NAMES, shift, scale)}
+    table = pd.DataFrame(X * scale + shift, columns=NAMES)
+    truth = np.append(BETA / scale, 2 + 50 - BETA @ (shift / scale))
+    plain = moments(ranges=dict.fromkeys(NAMES, (-3, 3)), row_bound=.6).fit(TABLE, Y)
+    for center in (50., "private"):
+        model = moments(ranges=ranges, row_bound=.6, response_center=center).fit(table, Y + 50)
+        every = model.selection_.release.estimates(.999, simultaneous=True)
+        assert every.names == (*NAMES, "(intercept)")
+        assert (every.low < truth).all() and (truth < every.high).all()
+        assert (every.high - every.low < np.append(2 / scale, 60)).all()
+        chosen = model.selection_.effects
+        assert chosen.names == tuple(model.get_feature_names_out()) == tuple(np.array(NAMES)[BETA != 0])
+        assert np.allclose(chosen.estimate, every.estimate[:8][BETA != 0], rtol=1e-12)
+        assert model.get_support().sum() == len(chosen) == 6
+        if center != "private":  # the same numbers in other units
+            same = plain.selection_.release.estimates()
+            assert np.allclose(every.estimate[:8] * scale, same.estimate[:8], rtol=1e-3, atol=1e-3)
+            assert np.allclose(every.se[:8] * scale, same.se[:8], rtol=1e-3)
+    wide = moments(row_bound=9., response_bound=20., response_center=50.).fit(TABLE, Y + 50)
+    long = wide.selection_.release
+    assert long.clip.one == 3  # the entry of the column of ones is no unit of the user's
+    every = long.estimates(.999, simultaneous=True)
+    assert (every.low[-1] < 52 < every.high[-1]) and every.high[-1] - every.low[-1] < 2
 
 
 @pytest.mark.parametrize("change", [
@@ -260,13 +313,15 @@ def test_it_finds_what_is_there():
 def test_a_release_can_be_asked_again():
     release = moments().fit(X, Y).selection_.release
     assert_agrees(moments(fdr=.4).fit(X, Y), select(release, fdr=.4))
+    for rule in ("knockoffs", "by", "dbh"):
+        assert_agrees(moments(rule=rule).fit(X, Y), select(release, rule=rule))
 
 
 # conventions
 
 def test_parameters_are_keyword_only_and_survive():
     with pytest.raises(TypeError): DPKnockoffSelector("moments")
-    model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp")
+    model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp", **KNOCKOFFS)
     fresh = clone(model)
     assert fresh.get_params() == model.get_params() and fresh is not model
     assert DPKnockoffSelector(**model.get_params()).get_params() == model.get_params()
@@ -285,7 +340,7 @@ def test_every_parameter_of_every_method_is_offered_and_no_other():
 def test_none_means_the_methods_own_default():
     for word, make in MAKE.items():
         model = make()
-        for name, default in {**takes(word), "rule": "knockoffs"}.items():
+        for name, default in {**takes(word), "rule": METHODS[word].releases.rule}.items():
             understood = name in takes(word) or name in chooses(word)
             if name == "intercept" or not understood or getattr(model, name) is not None: continue
             response = y if word in ("one", "two") else Y
@@ -479,13 +534,13 @@ def test_exact_sums_are_not_copied(make):
 
 def test_collected_rows_are_released_once_even_if_the_selection_fails():
     sampler = Recorder()
-    model = moments(statistic=fragile, sampler=sampler).partial_fit(X, Y)
+    model = moments(statistic=fragile, sampler=sampler, **KNOCKOFFS).partial_fit(X, Y)
     with pytest.raises(ZeroDivisionError): model.finish()
-    assert len(sampler.log) == 2 and model.privacy_.releases == 1 and model._moments is None
+    assert sampler.log == FIRST and model.privacy_.releases == 1 and model._moments is None
     model.set_params(statistic=None)
     with pytest.raises(NotFittedError): model.finish()
     with pytest.raises(NotFittedError): model.get_support()
-    assert len(sampler.log) == 2
+    assert sampler.log == FIRST
 
 
 def test_collected_rows_are_released_once_by_threads():
@@ -506,7 +561,7 @@ def test_collected_rows_are_released_once_by_threads():
     with pytest.raises(NotFittedError): model.finish()
     go_on.set()
     first.join()
-    assert sampler.log == ["moments", "clamped responses"] and model.privacy_.releases == 1
+    assert sampler.log == FIRST and model.privacy_.releases == 1
 
 
 def test_a_refused_finish_keeps_the_rows():
@@ -514,7 +569,7 @@ def test_a_refused_finish_keeps_the_rows():
     model = moments(ledger=ledger).partial_fit(X, Y)
     for _ in range(2): assert "overspend" in refusal(model.finish)
     assert not ledger.entries and model.privacy_.spent is None
-    assert (model.set_params(epsilon=.9).W_ == moments(epsilon=.9).fit(X, Y).W_).all()
+    assert (model.set_params(epsilon=.9).W_ == moments(epsilon=.9, **ONCE).fit(X, Y).W_).all()
     assert len(ledger.entries) == 1
 
 
@@ -560,7 +615,9 @@ def test_every_form_of_the_rows_gives_one_answer(form, tmp_path):
         data, response = forms(tmp_path)[form]
         model = getattr(moments(), name)(data, response).finish()
         names = [f"x{j}" for j in range(8)] if form in NAMELESS else NAMES
-        assert (model.W_ == moments().fit(X, Y).W_).all()  # exact sums: the same bits
+        rounds = 1 if name == "partial_fit" or form == "chunks" else 4  # an iterator is read once
+        assert model.selection_.release.rounds == rounds
+        assert (model.W_ == moments(rounds=rounds).fit(X, Y).W_).all()  # exact sums: the same bits
         assert list(model.feature_names_in_) == list(model.selection_.names) == names
         assert model.n_features_in_ == 8 and model.privacy_.releases == 1
     assert (silently(model.transform, TABLE.set_axis(names, axis=1)) == X[:, BETA != 0]).all()
@@ -581,12 +638,16 @@ def test_moments_that_were_collected_before(tmp_path):
     halves = [moments_of(part, "y", clip=bounds) for part in (WITH_Y[:1000], WITH_Y[1000:])]
     paths = [part.save(tmp_path / f"{i}.npz") for i, part in enumerate(halves)]
     budget = dict(epsilon=2., delta=1e-5, **SIMULATED)
-    expected = moments(ranges={"b": (-2, 3)}, response_center=1.).fit(TABLE, Y).W_
+    expected = moments(ranges={"b": (-2, 3)}, response_center=1., **ONCE).fit(TABLE, Y).W_
     for data in (halves[0] + halves[1], paths, tuple(map(str, paths)), open_source(halves[0] + halves[1])):
         model = DPKnockoffSelector(**budget).fit(data)
         assert np.allclose(model.W_, expected, rtol=1e-6, atol=1e-9)
         assert list(model.feature_names_in_) == NAMES and model.n_features_in_ == 8
+        assert model.selection_.release.rounds == 1
         assert "given along with Moments" in refusal(moments().fit, data)
+        assert "response_center given along" in refusal(
+            DPKnockoffSelector(**budget, response_center="private").fit, data)
+        assert "rounds=2 needs 2 passes" in refusal(DPKnockoffSelector(**budget, rounds=2).fit, data)
     plain = moments_of(X, Y)
     assert np.allclose(none().fit(plain).W_, none().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
     assert "without bounds" in refusal(DPKnockoffSelector(**budget).fit, plain)
@@ -607,9 +668,9 @@ def test_other_columns_are_not_added(tmp_path):
     model = moments().partial_fit(TABLE, Y)
     other = WITH_Y.rename(columns={"a": "z"})
     assert "z" in refusal(model.partial_fit, other, "y")
-    assert (model.W_ == moments().fit(X, Y).W_).all()
+    assert (model.W_ == moments(**ONCE).fit(X, Y).W_).all()
     mixed = moments().partial_fit(WITH_Y[:1000], "y").partial_fit(TABLE[1000:], Y[1000:])
-    assert np.allclose(mixed.W_, moments().fit(X, Y).W_, rtol=1e-6, atol=1e-9)
+    assert np.allclose(mixed.W_, moments(**ONCE).fit(X, Y).W_, rtol=1e-6, atol=1e-9)
 
 
 def test_a_refit_forgets_the_columns_of_the_fit_before():
@@ -642,10 +703,14 @@ def test_a_file_that_is_not_there_leaves_everything_as_it_was(tmp_path):
 
 def test_what_is_read_once_is_not_passed_over_twice():
     sampler = Recorder()
-    for change in (dict(rounds=2), dict(row_bound="private")):
-        assert "several passes" in refusal(moments(sampler=sampler, **change).fit, chunked())
+    for change, what in ((dict(rounds=2), "rounds=2"), (dict(row_bound="private"), "a private row_bound"),
+                         (dict(response_center="private"), "a private response_center")):
+        text = refusal(moments(sampler=sampler, **change).fit, chunked())
+        assert text.startswith(f"{what} needs several passes") and "\n" not in text
     assert not sampler.log
-    assert (moments(rounds=2).fit(lambda: chunked()).W_ != moments().fit(X, Y).W_).any()
+    again = moments(rounds=2).fit(lambda: chunked())
+    assert (again.W_ == moments(rounds=2).fit(X, Y).W_).all()
+    assert (again.W_ != moments().fit(X, Y).W_).any()
 
 
 def test_rows_without_a_response_are_refused():
@@ -693,7 +758,7 @@ def test_none_takes_a_seed():
 def test_a_sampler_draws():
     sampler = Recorder(5)
     model = moments(sampler=sampler, **RELEASED).fit(X, Y)
-    assert sampler.log == ["moments", "clamped responses"]
+    assert sampler.log == ALL
     assert (model.W_ == moments_filter(X, Y, sampler=NumpySampler(5), **MOMENTS).W).all()
     assert "drawn before" in refusal(lambda: warned(model.fit, X, Y))  # a used sampler refuses
     assert model.privacy_.releases == 1                                # and nothing was spent
@@ -848,7 +913,8 @@ def test_what_overspends_is_refused_before_anything_is_drawn(tmp_path):
 
 def test_a_failure_after_the_draw_is_in_the_ledger():
     ledger = Ledger(epsilon=5., delta=1e-5)
-    with pytest.raises(ZeroDivisionError): moments(ledger=ledger, statistic=fragile).fit(X, Y)
+    fails = moments(ledger=ledger, statistic=fragile, **KNOCKOFFS)
+    with pytest.raises(ZeroDivisionError): fails.fit(X, Y)
     assert len(ledger.entries) == 1
     assert "NaN" in str(pytest.raises(ValueError, moments(ledger=ledger).fit, X, np.full(3000, np.nan)).value)
     assert len(ledger.entries) == 1  # refused data costs nothing
@@ -902,15 +968,31 @@ def test_the_ledger_adds_up_more_exactly_than_the_object():
 
 @pytest.mark.parametrize("make, change, response", [
     (none, {}, Y), (one, {}, y), (paper, {}, y), (moments, {}, Y), (moments, NO_INTERCEPT, y),
-    (moments, dict(ranges={"x1": (-2, 2.5)}, response_center=2.), Y), (moments, dict(rule="bh"), Y),
+    (moments, dict(ranges={"x1": (-2, 2.5)}, response_center=2.), Y), (moments, KNOCKOFFS, Y),
+    (moments, dict(rule="bh"), Y), (moments, dict(rule="dbh"), Y), (moments, ONCE, Y),
     (moments, dict(balance=2.), Y), (none, dict(s="sdp", **NO_INTERCEPT), y)])
 def test_chunks_give_what_fit_gives(make, change, response):
-    whole, parts = make(**change).fit(X, response), make(**change)
+    once = ONCE if make is moments else {}
+    whole, parts = make(**{**change, **once}).fit(X, response), make(**change)
     for rows in np.split(np.arange(3000), [1, 500, 1700]):
         assert parts.partial_fit(X[rows], response[rows]) is parts
     assert parts.finish() is parts and np.allclose(parts.W_, whole.W_, rtol=1e-6, atol=1e-9)
     if make is moments: assert (parts.W_ == whole.W_).all()  # sums in bounds are exact
     assert (parts.get_support() == whole.get_support()).all() and parts.privacy_ == whole.privacy_
+
+
+@pytest.mark.parametrize("change, words", [
+    (dict(rounds=2), "rounds=2 needs 2 passes, "
+     "and partial_fit sees every row once: pass rounds=1, or call fit"),
+    (dict(response_center="private"), "response_center='private' needs a pass of its own, "
+     "and partial_fit sees every row once: pass a public number, or call fit"),
+    (dict(row_bound="private"), "row_bound='private' needs passes of its own, "
+     "and partial_fit sees every row once: pass a public number, or call fit")])
+def test_what_needs_several_passes_is_not_collected(change, words):
+    model = moments(**change)
+    assert refusal(model.partial_fit, Untouchable(), Untouchable()) == words
+    assert model._moments is None and model._releases == 0 and not hasattr(model, "n_features_in_")
+    assert model.fit(X, Y).privacy_.releases == 1  # as it says
 
 
 def test_what_needs_rows_is_not_collected():
@@ -935,11 +1017,11 @@ def test_asking_draws_once(ask):
     model = moments(sampler=sampler).partial_fit(X, Y)
     assert not sampler.log and model.privacy_.releases == 0 and model.privacy_.spent is None
     RESULTS[ask](model)
-    assert sampler.log == ["moments", "clamped responses"]
+    assert sampler.log == FIRST
     W = model.W_.copy()
     for _ in range(3):
         for again in (*RESULTS.values(), lambda m: m.get_feature_names_out()): again(model)
-    assert len(sampler.log) == 2 and (model.W_ == W).all() and model.privacy_.releases == 1
+    assert sampler.log == FIRST and (model.W_ == W).all() and model.privacy_.releases == 1
 
 
 def test_looking_draws_nothing():
@@ -952,7 +1034,7 @@ def test_looking_draws_nothing():
     with pytest.raises(NotFittedError, match="finish"): model.get_feature_names_out()
     assert not sampler.log and model.privacy_.releases == 0
     model.fit(X, Y)._repr_html_()
-    assert len(sampler.log) == 2
+    assert sampler.log == ALL
 
 
 def test_a_result_is_final():
@@ -975,7 +1057,8 @@ def test_a_chunk_is_added_whole_or_not_at_all():
     names = [f"x{j}" for j in range(8)]
     with pytest.raises(ValueError, match="NaN"): model.partial_fit(X[1500:], bad)
     assert "NaN" in refusal(model.partial_fit, TABLE[1500:].set_axis(names, axis=1).assign(y=bad), "y")
-    assert np.allclose(model.partial_fit(X[1500:], Y[1500:]).W_, moments().fit(X, Y).W_, rtol=1e-6)
+    whole = moments(**ONCE).fit(X, Y)
+    assert np.allclose(model.partial_fit(X[1500:], Y[1500:]).W_, whole.W_, rtol=1e-6)
 
 
 def test_clipping_is_not_forgotten_in_chunks():
@@ -990,7 +1073,9 @@ def test_clipping_is_not_forgotten_in_chunks():
 @pytest.mark.parametrize("change, words", [
     (dict(row_bound=3.), "changed"), (dict(response_bound=9.), "changed"),
     (dict(ranges={"x0": (-2, 2)}), "changed"), (dict(fit_intercept=False), "changed"),
-    (dict(response_center=1.), "changed"), (dict(method="none", simulation=False, **UNBOUND), "changed"),
+    (dict(response_center=1.), "changed"), (dict(response_center="private"), "response_center='private'"),
+    (dict(rule="bh", s="mvr"), "draws no knockoffs"), (dict(s="mvr"), "draws no knockoffs"),
+    (dict(method="none", simulation=False, **UNBOUND), "changed"),
     (dict(rounds=3), "3 passes"), (dict(row_bound="private"), "row_bound='private'"),
     (dict(response_bound="private"), "response_bound='private'"),
     (dict(row_bound=None), "row_bound is missing"), (dict(epsilon=None), "epsilon is missing"),
@@ -1003,14 +1088,16 @@ def test_what_changed_between_chunks_and_finish_is_noticed(change, words):
     for refused in (model.finish, model.get_support): assert words in refusal(refused)
     assert words in refusal(model.partial_fit, X, Y)
     assert not sampler.log and model.privacy_.spent is None
-    expected = moments(sampler=NumpySampler(0)).fit(X, Y).W_
+    expected = moments(sampler=NumpySampler(0), **ONCE).fit(X, Y).W_
     assert (model.set_params(**moments(sampler=sampler).get_params()).W_ == expected).all()
 
 
 def test_another_question_may_be_asked_until_the_draw():
-    model = moments().partial_fit(X, Y).set_params(fdr=.3, rule="bh", balance=2.)
-    assert model.selection_.fdr == .3 and model.selection_.rule == "bh"
-    assert np.allclose(model.W_, moments(fdr=.3, rule="bh", balance=2.).fit(X, Y).W_, rtol=1e-6)
+    for rule in ("by", "knockoffs"):
+        change = dict(fdr=.3, rule=rule, balance=2.)
+        model = moments().partial_fit(X, Y).set_params(**change)
+        assert model.selection_.fdr == .3 and model.selection_.rule == rule
+        assert np.allclose(model.W_, moments(**change, **ONCE).fit(X, Y).W_, rtol=1e-6)
 
 
 # the account
@@ -1047,10 +1134,10 @@ def test_a_seed_repeats_its_noise():
     "Which is why a release has none"
     other = X.copy()
     other[0] = -other[0]
-    a, b = (moments().fit(data, Y).selection_.release.products for data in (X, other))
+    a, b = (moments().fit(data, Y).selection_.release.products[0] for data in (X, other))
     x, z = (moments().partial_fit(data, Y)._moments.Xty for data in (X, other))
-    assert np.allclose(b - a, z - x, atol=1e-8)
-    a, b = (moments(**RELEASED).fit(data, Y).selection_.release.products for data in (X, other))
+    assert np.allclose(b - a, z - x, atol=1e-8) and np.abs(z - x).max() > .1
+    a, b = (moments(**RELEASED).fit(data, Y).selection_.release.products[0] for data in (X, other))
     assert not np.isclose(b - a, z - x, atol=1e-3).any()
 
 
@@ -1080,8 +1167,9 @@ def test_persons_with_several_rows():
     model = moments(rows_per_person=3, **RELEASED)
     assert model.partial_fit(X, Y).privacy_.unit == "replace any 3 rows"
     assert model.finish().privacy_.unit == "replace any 3 rows" and "any 3 rows" in model.privacy_.guarantee
-    one_row = moments().fit(X, Y).selection_.release
-    assert np.isclose(model.selection_.release.product_sd, 3 * one_row.product_sd)
+    def noise(**change): return moments(**change).fit(X, Y).selection_.release.product_sds
+    assert np.allclose(model.selection_.release.product_sds, 3 * noise(**ONCE), rtol=1e-12)
+    assert np.isclose(noise(rows_per_person=3)[0], 3 * noise()[0], rtol=1e-12)
 
 
 def test_composition_of_the_papers_methods_is_not_claimed():
@@ -1124,7 +1212,7 @@ def test_none_spends_nothing():
 
 
 def test_a_failure_after_the_draw_is_paid_for():
-    model = moments(statistic=fragile)
+    model = moments(statistic=fragile, **KNOCKOFFS)
     with pytest.raises(ZeroDivisionError): model.fit(X, Y)
     assert model.privacy_.releases == 1 and model.privacy_.spent == Budget(2., 1e-5)
     assert "no result" in repr(model.privacy_)
@@ -1140,7 +1228,7 @@ def test_a_statistic_that_fails_when_it_is_tried_out_costs_nothing():
         if len(A) > 6: raise ZeroDivisionError
         return csm(ols(A, b))
     sampler = Recorder()
-    model = moments(statistic=too_many, sampler=sampler)
+    model = moments(statistic=too_many, sampler=sampler, **KNOCKOFFS)
     with pytest.raises(ZeroDivisionError): model.fit(X, Y)
     assert not sampler.log and model._releases == 0 and model._spent is None
 
@@ -1168,7 +1256,7 @@ def test_a_refused_fit_leaves_everything_as_it_was():
     assert vars(model) == {**before, "ranges": {"z": (0, 1)}}
     unfinished = moments().partial_fit(X, Y)
     with pytest.raises(ValueError, match="NaN"): unfinished.fit(X[:, :3], np.full(3000, np.nan))
-    assert (unfinished.W_ == moments().fit(X, Y).W_).all()
+    assert (unfinished.W_ == moments(**ONCE).fit(X, Y).W_).all()
 
 
 # refusals
@@ -1184,7 +1272,14 @@ REFUSED = [
     (moments(ranges={"x0": (0, 1)}, fit_intercept=False), "intercept"),
     (moments(response_center="a"), "response_center='a'"), (moments(sigma=-1), "sigma=-1"),
     (moments(sigma="estimate"), "sigma='estimate'"), (moments(s="best"), "s='best'"),
-    (moments(s=np.ones(8)), "only after the release"), (moments(rounds=0), "rounds=0"),
+    (moments(s=np.ones(8), **KNOCKOFFS), "only after the release"), (moments(rounds=0), "rounds=0"),
+    (moments(s="mvr"), "s='mvr' has no meaning for rule='bh', which draws no knockoffs: leave it out, or "
+                       "pass rule='knockoffs'"), (moments(offset=0), "offset=0 has no meaning for rule='bh'"),
+    (moments(statistic=Statistic("ols")), "has no meaning for rule='bh'"),
+    (moments(rule="ebh", s="mvr"), "which has its own"),
+    (moments(response_center="private", fit_intercept=False), "response_center='private' needs an intercept"),
+    (labels(response_center="private"), "response_center='private'"),
+    (products(response_center="private"), "response_center='private'"),
     (moments(balance=0), "balance=0"), (moments(fdr=0), "fdr=0"), (moments(offset=2), "offset=2"),
     (moments(rule="best"), "rule='best'"), (moments(rule="bh", s="mvr"), "draws no knockoffs"),
     (moments(method="three"), "method='three'"), (moments(method=None), "method=None"),
@@ -1278,14 +1373,16 @@ def test_no_parameter_does_nothing(word, name):
 @pytest.mark.parametrize("word, name", [(word, name) for word, names in UNDERSTOOD.items()
                                         for name in sorted(names)])
 def test_what_a_method_understands_is_not_refused(word, name):
-    try: MAKE[word]().set_params(**{name: GIVEN[name]}).fit(X[:50], y[:50])
+    rule = KNOCKOFFS if name == "s" and word == "moments" else {}
+    try: MAKE[word]().set_params(**{name: GIVEN[name]}, **rule).fit(X[:50], y[:50])
     except InputError as error: assert "has no meaning" not in str(error)
 
 
 @pytest.mark.parametrize("model, data, response, words", [
     (moments(ranges={"z": (0, 1)}), X, Y, "'z'"), (paper("one", row_bound=.1), X, y, "row_bound=0.1"),
     (paper("two"), np.c_[X, X[:, 0]], y, "collinear"), (labels(), np.c_[X, X[:, 0]], Y, "collinear"),
-    (moments(statistic=lambda A, b: b[:len(b) // 2]), X, Y, "antisymmetric"),
+    (moments(statistic=lambda A, b: b[:len(b) // 2], **KNOCKOFFS), X, Y, "antisymmetric"),
+    (moments(statistic=own_statistic), X, Y, "has no meaning for rule='bh'"),
     (moments(), X, Y[:-1], "inconsistent"), (moments(), X[:1], Y[:1], "1 sample"),
     (moments(), X, np.where(Y > 0, np.inf, Y), "infinity"), (moments(), np.where(X > 3, np.nan, X), Y, "NaN"),
     (moments(), TABLE.assign(a="text"), Y, "text"), (moments(), X, None, "requires y"),
@@ -1305,7 +1402,8 @@ def test_refusals_are_value_errors(): assert issubclass(InputError, ValueError)
 
 
 def test_a_statistic_of_ones_own():
-    own, named = (moments(statistic=statistic).fit(X, Y) for statistic in (own_statistic, Statistic()))
+    own, named = (moments(statistic=statistic, **KNOCKOFFS).fit(X, Y)
+                  for statistic in (own_statistic, Statistic()))
     assert (own.W_ == named.W_).all()
     assert none(statistic=for_eight).fit(X, Y).W_.shape == (8,)  # fine where the number of columns is known
     assert none(statistic=for_eight).partial_fit(X, Y).W_.shape == (8,)
@@ -1404,7 +1502,7 @@ def test_chunks_of_text_are_collected_by_one_dictionary():
     change = dict(dictionary=facts, row_bound=2., response_bound=4., fdr=.4)
     model = moments(**change)
     for part in (slice(0, 1500), slice(1500, None)): model.partial_fit(TRIAL[part], OUTCOME[part])
-    whole = moments(**change).fit(TRIAL, OUTCOME)
+    whole = moments(**change, **ONCE).fit(TRIAL, OUTCOME)
     other = {"columns": {**facts["columns"], "arm": {"levels": ["diet", "pill", "no"]}}, "target": "y"}
     model.set_params(dictionary=other)
     for ask in (model.finish, lambda: model.partial_fit(TRIAL, OUTCOME)):
