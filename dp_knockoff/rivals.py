@@ -23,6 +23,7 @@ from .method_one import filter_one
 from .method_products import products_filter
 from .method_two import filter_two
 from .models import ar1, bartlett, row_norm_bound
+from .normal_tests import bh_threshold
 from .randomness import stream
 from .samplers import NumpySampler
 from .statistics import lasso, lcd
@@ -107,10 +108,7 @@ def bh(
     tests: int = 0, # number of hypotheses; default: as many as statistics
 ) -> np.ndarray:   # booleans
     "The Benjamini-Hochberg rule for two-sided normal tests"
-    from scipy.special import ndtr
-    size = np.sort(np.abs(z))[::-1]
-    fits = 2 * ndtr(-size) <= fdr * np.arange(1, len(size) + 1) / (tests or len(size))
-    return np.abs(z) >= (size[np.flatnonzero(fits)[-1]] if fits.any() else np.inf)
+    return np.abs(z) >= bh_threshold(z, fdr * len(z) / (tests or len(z)))
 
 def _above(W: np.ndarray, fdr: float, offset: int = 1) -> np.ndarray:
     "What the knockoff threshold selects"
