@@ -25,9 +25,9 @@ def book(*sources):
 
 
 def test_reading_order():
-    stems = ["73_cli", "84_b", "index", "00_errors", "81_a", "notes", "12_moments"]
+    stems = ["73_cli", "84_b", "index", "01_errors", "81_a", "notes", "12_moments"]
     assert sorted(stems, key=nbs.reading_order) == [
-        "index", "81_a", "84_b", "00_errors", "12_moments", "73_cli", "notes"]
+        "index", "81_a", "84_b", "01_errors", "12_moments", "73_cli", "notes"]
     assert nbs.part_of("73_cli") == 7 and nbs.part_of("index") is None and nbs.part_of("7_cli") is None
 
 
