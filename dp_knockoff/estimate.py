@@ -20,6 +20,7 @@ from .moments import joined
 from .noisy_gram import denoised, inverse_bias, ridge, unbiased_inverse
 from .randomness import stream
 from dp_knockoff.selection import (
+    CAUSE,
     ESTIMATE_RULES,
     GENERAL,
     Estimate,
@@ -311,9 +312,9 @@ def bound_finding(
     "A response bound that is far above the responses"
     if bound <= _FAR_BOUND * size: return []
     found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
-             f"response ({size:.2g}, after centring and scaling), and the noise grows with it.")
-    change = f"Set response_bound to about {_USUAL_SDS * size:.2g}."
-    return [(effect, Finding("response bound", found, change))]
+             f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
+    change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
+    return [(max(effect, CAUSE), Finding("response bound", found, change))]
 
 def column_findings(
     names: tuple,  # of the columns of x
@@ -336,7 +337,7 @@ def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change) 
     ratio = np.sqrt(large / sure[small].max())
     found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
              f"of {names[int(size2.argmax())]!r}, and little of them is left beside the noise.")
-    return [(max(gain(effect, share), GENERAL + .2), Finding("units of the columns", found, change(names)))]
+    return [(max(gain(effect, share), CAUSE), Finding("units of the columns", found, change(names)))]
 
 def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
     "Columns whose mean is many times their spread"
@@ -353,7 +354,7 @@ def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> 
     found = (f"{listed(names[j] for j in far)}: means are far from zero, for {names[worst]!r} about "
              f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
              "into them, and a column without spread cannot be told from the intercept.")
-    effect = max(gain(each.mean(), share), GENERAL + .2)
+    effect = max(gain(each.mean(), share), CAUSE)
     return [(effect, Finding("means of the columns", found, change([names[j] for j in far])))]
 
 # %% ../nbs/52_estimate.ipynb #88a78019
@@ -587,8 +588,8 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
             part = len(lost) / len(self.variables.index)
             text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
                     "are not adjusted for them.")
-            way_out = "Pass ranges, or leave them out." if part < .5 else _MORE
-            found.append((1 + part * (part < .5), Finding("columns lost in the noise", text, way_out)))
+            way_out = "Pass ranges, or leave them out." if part <= .5 else _MORE
+            found.append((1 + part * (part <= .5), Finding("lost columns", text, way_out)))
         return found
 
     def _rows(self, share: float) -> list: # of (effect, Finding)

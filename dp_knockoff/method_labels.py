@@ -117,8 +117,9 @@ class LabelsRelease(CanonicalRelease):
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
         "Pairs of columns that can hardly be told apart"
-        inverse = np.linalg.inv(self.gram)[:len(self.columns), :len(self.columns)]
-        return collinear_pairs(self.columns, np.linalg.inv(inverse)) # adjusted for the column of ones
+        p, S = len(self.columns), self.gram
+        if self.intercept: S = S - np.outer(S[-1], S[-1]) / S[-1, -1] # adjusted for the column of ones
+        return collinear_pairs(self.columns, S[:p, :p])
 
     def findings(self, estimate=None) -> list: # of (effect, Finding)
         "Columns of unlike units or far means, and a response bound far above what the model explains"

@@ -34,8 +34,8 @@ from .threshold import check_fdr, e_values, ebh_threshold, knockoff_threshold, r
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'GENERAL', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'Finding',
-           'Diagnosis', 'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method',
+__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'GENERAL', 'CAUSE', 'Estimate', 'in_words', 'Release', 'Question', 'Selection',
+           'Finding', 'Diagnosis', 'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method',
            'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
@@ -455,7 +455,8 @@ class Diagnosis:
     def _repr_html_(self): return self.table()._repr_html_()
 
 # %% ../nbs/23_selection.ipynb #1fc5f519
-_DOUBLED = 2**.5 # a knockoff is a second copy with noise of its own
+_DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
+_LARGEST_Z = 1e6  # that is shown: without noise there is no end
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
@@ -465,6 +466,8 @@ class _Evidence:
     z: np.ndarray      # |z| a variable
     need: float        # the |z| that a single variable needs
     least: int         # how many discoveries the rule makes at least, if it makes any
+    copied: float      # the usual correlation of columns with their knockoffs; 0: there are none
+    pairs: list        # of (name, name, correlation): columns of different variables, nearly collinear
 
 def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
     "Coefficients of the originals; what knockoffs show beyond them is noise"
@@ -479,19 +482,36 @@ def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
 
 def _evidence(selection: Selection) -> _Evidence:
     "The release's estimate, or a rough one; and what the rule asks for"
-    from scipy.special import ndtri
-    release, variables, q = selection.release, selection.release.variables, selection.fdr
-    e, p = selection.estimate, len(variables.index)
-    if e is None: e = _rough_estimate(*release.pair(selection.question.s))
+    release, variables, e = selection.release, selection.release.variables, selection.estimate
+    knockoffs, copied, p = selection.rule in _LABELS, 0.0, len(variables.index)
+    if knockoffs or e is None:
+        A, b = release.pair(selection.question.s)
+        e, copied = e or _rough_estimate(A, b), _usual_copy(A)
     beta, V = e.beta[:p], e.V[:p, :p]
-    knockoffs, m = selection.rule in _LABELS, len(variables)
-    with np.errstate(divide="ignore", invalid="ignore"): z = np.nan_to_num(normal_sizes(beta, V, variables))
-    chance = q / m / ((1 / np.arange(1, m + 1)).sum() if selection.rule == "by" else 1)
-    least = 1 if not knockoffs or not selection.offset else int(np.ceil(
-        (2 if selection.rule == "ebh" else 1) / q - 1e-12))
-    return _Evidence(beta, V, z, float(-ndtri(chance / 2)) * (_DOUBLED if knockoffs else 1), least)
+    with np.errstate(divide="ignore", invalid="ignore"): z = normal_sizes(beta, V, variables)
+    owner = dict(zip(release.columns, variables.index))
+    pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
+    return _Evidence(beta, V, np.minimum(np.nan_to_num(z), _LARGEST_Z), *_asked(selection), copied, pairs)
+
+def _usual_copy(A: np.ndarray) -> float:
+    "The median correlation of originals with their knockoffs"
+    p, size = len(A) // 2, np.sqrt(np.abs(np.diag(A)))
+    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
+    return float(np.median(np.nan_to_num(r)))
+
+def _asked(selection: Selection) -> tuple: # |z|, number of discoveries
+    "What a rule asks of a single variable, and how many discoveries it makes at least"
+    from scipy.special import ndtri
+    m, q = len(selection.W), selection.fdr
+    if selection.rule == "by": q = q / (1 / np.arange(1, m + 1)).sum()
+    need = float(-ndtri(q / m / 2))
+    if selection.rule not in _LABELS: return need, 1
+    least = (2 if selection.rule == "ebh" else 1) / selection.fdr - 1e-12 # 1 / fdr may round up
+    return need * _DOUBLED, int(np.ceil(least)) if selection.offset else 1
 
 # %% ../nbs/23_selection.ipynb #2c5891de
+GENERAL = 1.3   # effect of a finding that names no cause: too little data, on the whole
+CAUSE = 1.5     # and from which a finding names one
 _STRONG = .01   # probability with which noise alone would make any variable stand out
 _COPY = .95     # correlation of originals with their knockoffs from which the sign of W is nearly a coin toss
 _BOTH = .5      # a negative W of this share of the largest, and beyond noise, is large
@@ -526,22 +546,12 @@ def _zero_statistics(selection: Selection, e: _Evidence) -> list:
     found = f"Every statistic is zero, though estimates are up to {e.z.max():.3g} standard errors from zero."
     return [(float(e.z.max() / e.need) + 1, Finding("penalty", found, "Lower the statistic's penalty."))]
 
-def _copied(selection: Selection, e: _Evidence) -> float:
-    "The usual correlation of columns with their knockoffs; 0 where there are none"
-    if selection.rule not in _LABELS: return 0.0
-    A, _ = selection.release.pair(selection.question.s)
-    p = len(A) // 2
-    size = np.sqrt(np.abs(np.diag(A)))
-    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
-    return float(np.median(np.nan_to_num(r)))
-
 def _copies(selection: Selection, e: _Evidence) -> list:
     "Knockoffs that can hardly be told from their originals, without a pair of columns that explains it"
-    r = _copied(selection, e)
-    if r < _COPY or _pairs(selection): return []
-    found = (f"Half of the knockoffs have a correlation of {r:.3f} or more with their originals, "
+    if e.copied < _COPY or e.pairs or selection.rule not in _LABELS: return []
+    found = (f"Half of the knockoffs have a correlation of {e.copied:.3f} or more with their originals, "
              "so that their W is positive or negative nearly by chance.")
-    return [(GENERAL + .2, Finding("knockoffs", found, _farther(selection)))]
+    return [(GENERAL + .1, Finding("knockoffs", found, _farther(selection)))]
 
 def _farther(selection: Selection) -> str:
     "How to get knockoffs that differ more"
@@ -552,7 +562,8 @@ def _both_signs(selection: Selection, e: _Evidence) -> list:
     "Knockoffs that seem to have effects"
     W = selection.W
     high, low = W.max(initial=0.0), -W.min(initial=0.0)
-    if selection.rule != "knockoffs" or low < _BOTH * high or e.z.max() < e.need or len(selection): return []
+    if selection.rule != "knockoffs" or len(selection) or e.pairs: return []
+    if low < _BOTH * high or e.z.max() < e.need: return []
     worst = selection.names[int(W.argmin())]
     found = (f"W is large with both signs ({high:.3g}, and {-low:.3g} of {worst!r}), as if knockoffs had "
              "effects: columns that resemble each other, or a wrong law of the rows, do that.")
@@ -583,7 +594,6 @@ _COLLINEAR = .95 # correlation from which two columns can hardly be told apart
 _SURE = .02      # if the noise on it has no larger standard deviation
 _PAIRS = 3       # that are named at most
 _BEYOND = 2.0    # standard errors, from which estimates are counted
-GENERAL = 1.3    # effect of a finding that names no cause: causes with a larger one stand before it
 _MOST_ROWS = 100 # a factor above it is not worth a number
 
 def collinear_pairs(
@@ -592,12 +602,11 @@ def collinear_pairs(
     sd: float = 0.0,  # standard deviation of the noise on its entries
 ) -> list:            # of (name, name, correlation), the closest first
     "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
-    p = len(G)
     size = np.sqrt(np.maximum(np.diag(G), max(sd, 1e-300)))
     with np.errstate(divide="ignore"): unsure = sd / np.outer(size, size)
     r = np.where(unsure < _SURE, G / np.outer(size, size), 0.0)
-    pairs = [(i, j) for i in range(p) for j in range(i) if abs(r[i, j]) > _COLLINEAR]
-    pairs.sort(key=lambda pair: -abs(r[pair]))
+    pairs = zip(*np.nonzero(np.tril(np.abs(r) > _COLLINEAR, -1)))
+    pairs = sorted(pairs, key=lambda pair: -abs(r[pair]))
     return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
 
 def collinear_in_words(
@@ -609,17 +618,11 @@ def collinear_in_words(
              "their effects can hardly be told apart.")
     return Finding("collinear columns", found, "Drop one, or name them as one group.")
 
-def _pairs(selection: Selection) -> list: # of (name, name, correlation)
-    "Collinear pairs of columns of different variables"
-    release = selection.release
-    owner = dict(zip(release.columns, release.variables.index))
-    return [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
-
 def _collinear(selection: Selection, e: _Evidence) -> list:
     "Pairs that hide an effect: together they are farther from zero than alone"
     out, place = [], {name: j for j, name in enumerate(selection.release.columns)}
-    copied = (1 - min(_copied(selection, e), .9999))**-.5
-    for k, pair in enumerate(_pairs(selection)[:_PAIRS]):
+    copied = (1 - min(e.copied, .9999))**-.5 # one pair can bring all knockoffs close, with s='lam_min'
+    for k, pair in enumerate(e.pairs[:_PAIRS]):
         own = [place[pair[0]], place[pair[1]]]
         beta, V = e.beta[own], e.V[np.ix_(own, own)]
         together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
@@ -639,7 +642,7 @@ def _signal(selection: Selection, e: _Evidence) -> list:
     name, label = selection.names[j], "a single variable"
     if e.least > 1: label = f"each of {e.least} variables"
     rate = min(_best_rate(selection), 1.0)
-    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), and {beyond} are beyond "
+    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), with {beyond} beyond "
              f"{_BEYOND:g} (about {.0455 * m:.2g} by chance alone); at fdr={selection.fdr:g} {label} should "
              f"reach about {e.need:.2g}{_visible(selection, e, j)}, and nothing is selected below "
              f"fdr={rate:.2g}.")
@@ -666,13 +669,15 @@ def _more_data(selection: Selection, e: _Evidence) -> str:
             "if they are more than chance; fewer columns help, too.")
 
 # %% ../nbs/23_selection.ipynb #fefbb70e
-_OF_RULE = (_few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear, _signal)
+_OF_RULE = _few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear
 
 def _diagnose(selection: Selection) -> Diagnosis:
-    "All findings, the one of most effect first"
+    "All findings, the one of most effect first; how far estimates are off, where no cause is enough"
     release, e = selection.release, _evidence(selection)
-    of_rule = [one for look in _OF_RULE for one in look(selection, e)]
-    weighed = [*release.findings(selection.estimate), *of_rule]
+    weighed = release.findings(selection.estimate)
+    for look in _OF_RULE: weighed = [*weighed, *look(selection, e)]
+    enough = any(effect >= CAUSE and effect * e.z.max() >= e.need for effect, _ in weighed)
+    if not enough: weighed += _signal(selection, e)
     weighed.sort(key=lambda one: -one[0]) # stable
     return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
 
