@@ -355,7 +355,8 @@ def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> 
              f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
              "into them, and a column without spread cannot be told from the intercept.")
     effect = max(gain(each.mean(), share), CAUSE)
-    return [(effect, Finding("means of the columns", found, change([names[j] for j in far])))]
+    way_out = f"{change([names[j] for j in far])} Leave out what is constant."
+    return [(effect, Finding("means of the columns", found, way_out))]
 
 # %% ../nbs/52_estimate.ipynb #88a78019
 CANONICAL = Statistic("lasso", "lcd", 2.0) # the noise of every product is 1: a penalty of 2 is one of it

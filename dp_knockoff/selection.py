@@ -563,7 +563,7 @@ def _both_signs(selection: Selection, e: _Evidence) -> list:
     W = selection.W
     high, low = W.max(initial=0.0), -W.min(initial=0.0)
     if selection.rule != "knockoffs" or len(selection) or e.pairs: return []
-    if low < _BOTH * high or e.z.max() < e.need: return []
+    if not low or low < _BOTH * high or e.z.max() < e.need: return []
     worst = selection.names[int(W.argmin())]
     found = (f"W is large with both signs ({high:.3g}, and {-low:.3g} of {worst!r}), as if knockoffs had "
              "effects: columns that resemble each other, or a wrong law of the rows, do that.")
@@ -756,7 +756,7 @@ def _picture(selection: Selection, which) -> str:
         single = [row for row in some if row[5] > 0] # not the groups
         low, dots, high = ([row[k] / row[5] for row in single] for k in (6, 4, 7))
         names = [row[0] for row in single]
-        if single: return svg_rows(names, low, high, dots, "estimates, in standard errors")
+        if single: return svg_rows(names, low, high, dots, "in standard errors")
     sizes = [row[1] for row in some]
     return svg_rows([row[0] for row in some], [min(w, 0.0) for w in sizes], [max(w, 0.0) for w in sizes],
                     title=selection.label)
@@ -767,8 +767,7 @@ def _selection_html(selection: Selection) -> str:
     shown = [j for j in order if selection.support[j]][:_DRAWN]
     asked = (f"FDR of at most {selection.fdr:g}, rule {selection.rule!r}, method {selection.method!r}, "
              f"n = {selection.release.n:,}")
-    facts = [("simulation", SIMULATION if selection.release.simulated else ""), ("asked", asked),
-             ("found", selection.explain()), ("guaranteed", selection.guarantee),
+    facts = [("asked", asked), ("found", selection.explain()), ("guaranteed", selection.guarantee),
              ("spent", " ".join(selection.notes))]
     rows = selection.table().rows
     head = ("name", selection.label, "direction", *_NUMBERS[:1], *_NUMBERS[2:])
@@ -776,7 +775,8 @@ def _selection_html(selection: Selection) -> str:
     more = f"... and {len(selection) - len(shown)} more" if len(selection) > len(shown) else ""
     table = Table(head[:len(compact(rows[0]))], [compact(rows[j]) for j in shown], more, {"pvalue": ".2g"})
     diagnosis = selection.diagnosis._repr_html_() if selection.diagnosis else ""
-    title = f"{len(selection)} of {len(selection.W)} variables selected"
+    title = f"{len(selection)} of {len(selection.W)} variables selected. "
+    if selection.release.simulated: title += SIMULATION
     return "".join([_facts_html(title, facts), table._repr_html_() if shown else "",
                     _picture(selection, shown or order[:_DRAWN]), diagnosis])
 
