@@ -382,6 +382,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'dp_knockoff.estimate._in_a_note': ('estimate.html#_in_a_note', 'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate._left_by_clamping': ( 'estimate.html#_left_by_clamping',
                                                                                   'dp_knockoff/estimate.py'),
+                                      'dp_knockoff.estimate._means': ('estimate.html#_means', 'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate._noise_variance': ('estimate.html#_noise_variance', 'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate._plausible_sizes': ( 'estimate.html#_plausible_sizes',
                                                                                  'dp_knockoff/estimate.py'),

@@ -326,24 +326,28 @@ def column_findings(
     "Columns of unlike units, and columns whose mean is far from zero"
     return [*_unlike_units(names, G, sd, share, change), *_far_means(names, G, sd, share, change)]
 
+def _means(G: np.ndarray, p: int, sd: float) -> np.ndarray:
+    "Means of p columns over the entry of the ones; zero where there are no ones to be seen"
+    seen = len(G) > p and G[-1, -1] > 2 * 2**.5 * sd
+    return G[:p, -1] / G[-1, -1] if seen else np.zeros(p)
+
 def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
-    "Columns that are far smaller than the largest"
-    floor = max(2**.5 * sd, 1e-300)
-    size2 = np.diag(G)[:len(names)]
-    large, sure = size2.max(), size2.clip(0) + 2 * floor
+    "Columns that are far smaller than the spread of the largest"
+    p, floor = len(names), max(2**.5 * sd, 1e-300)
+    size2 = np.diag(G)[:p]
+    spread2 = size2 - _means(G, p, sd)**2 * G[-1, -1]
+    large, sure = spread2.max(), size2.clip(0) + 2 * floor
     small = np.flatnonzero((size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large))
     if not len(small): return []
-    effect = np.sqrt(size2.clip(0).mean() / np.maximum(size2, floor)).mean()
+    effect = np.sqrt(spread2.clip(0).mean() / np.maximum(size2, floor)).mean()
     ratio = np.sqrt(large / sure[small].max())
     found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
-             f"of {names[int(size2.argmax())]!r}, and little of them is left beside the noise.")
+             f"of {names[int(spread2.argmax())]!r}, and little of them is left beside the noise.")
     return [(max(gain(effect, share), CAUSE), Finding("units of the columns", found, change(names)))]
 
 def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
     "Columns whose mean is many times their spread"
-    p = len(names)
-    if len(G) == p or G[-1, -1] <= 2 * 2**.5 * sd: return [] # no column of ones, or none that can be seen
-    means = G[:p, -1] / G[-1, -1]
+    p, means = len(names), _means(G, len(names), sd)
     size2, mean2 = np.diag(G)[:p], means**2 * G[-1, -1]
     noise = sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
     far = np.flatnonzero((size2 > 3 * 2**.5 * sd) & (mean2 > _FAR_MEAN**2 * (size2 - mean2 + noise)))
@@ -565,7 +569,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         found = [*self._faults(), *columns, *self._rows(share), *self._center(share),
                  *self.response_findings(share, "bends the model")]
         if not self.lost_intercept: return found
-        return [(np.inf if "columns" in finding.subject else effect, finding) for effect, finding in found]
+        return [(np.inf if one in columns else one[0], one[1]) for one in found] # they lost the intercept
 
     def _about_ranges(self, names) -> str:
         "What to do about columns of unlike units or far means"
@@ -590,7 +594,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
             text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
                     "are not adjusted for them.")
             way_out = "Pass ranges, or leave them out." if part <= .5 else _MORE
-            found.append((1 + part * (part <= .5), Finding("lost columns", text, way_out)))
+            found.append((1 + part / 4, Finding("lost columns", text, way_out))) # of little effect on others
         return found
 
     def _rows(self, share: float) -> list: # of (effect, Finding)
