@@ -593,7 +593,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
             part = len(lost) / len(self.variables.index)
             text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
                     "are not adjusted for them.")
-            way_out = "Pass ranges, or leave them out." if part <= .5 else _MORE
+            way_out = "Pass ranges, or leave them out." if part < 1 else _MORE
             found.append((1 + part / 4, Finding("lost columns", text, way_out))) # of little effect on others
         return found
 

@@ -463,7 +463,8 @@ def test_tests_explain_themselves():
         "Nothing selected (T = inf). The largest |z| of 2 variables is 1 ('v0'), with 0 beyond 2 (about "
         "0.091 by chance alone); at fdr=0.2 a single variable should reach about 1.6, an effect of 1.64 of "
         "'v0', and nothing is selected below fdr=0.62. About 2.7 times the rows would show effects as large "
-        "as these estimates, if they are more than chance; fewer columns help, too. More: selection.diagnosis.")
+        "as these estimates, if they are more than chance; fewer columns help, too. More: "
+        "selection.diagnosis.")
     assert "|z| = 4" in repr(some) and "W =" not in repr(some)
 
 
