@@ -1162,3 +1162,11 @@ def test_notes_are_made_of_the_same_sentences(data):
     r = quiet((X * [1, 1e-6, 1, 1, 1, 1], y, None), epsilon=1.0)
     for _, finding in r._faults(): assert any(finding.found[:-1] in note for note in r.notes())
     assert r._faults()
+
+
+def test_a_mean_is_not_guessed_from_noise():
+    "A column that may be all mean, or all spread, as far as the noise tells"
+    def subjects(size):
+        G = np.array([[size, np.sqrt(1000 * size)], [np.sqrt(1000 * size), 1000]])
+        return [finding.subject for _, finding in estimate.column_findings(("a",), G, 1.0, .5, str)]
+    assert subjects(8.0) == [] and subjects(12.0) == ["means of the columns"]

@@ -1,4 +1,5 @@
 "Private responses, public design: the covariance is exact, and responses show in the products only."
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -343,3 +344,11 @@ def test_the_share_of_the_noise_of_privacy_is_exact():
     assert np.isclose(r.noise_share(), np.median((r.product_sd**2 * np.diag(S @ S) / np.diag(r.V))[:4]))
     little, much = (findings(X, Y, epsilon=epsilon)[0].noise_share() for epsilon in (400.0, .01))
     assert little < .01 and much > .99
+
+
+def test_noise_is_not_taken_for_a_large_response():
+    "What noise alone adds to the squared fit, on average, is subtracted"
+    r, _ = findings(X, Y, epsilon=.05)
+    N = r.gram @ r.V
+    left = max(-np.trace(N) + 2 * np.sqrt(2 * np.trace(N @ N)), 0.0)
+    assert np.isclose(replace(r, beta=0 * r.beta)._response_size()**2, left / r.n + 1.0)

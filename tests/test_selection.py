@@ -835,3 +835,15 @@ def test_a_large_delta_is_warned_of():
     options = {**BOUNDS, "delta": .5, "simulation": False, "random_state": None}
     with pytest.warns(UserWarning, match="delta=0.5 is above 1/n"):
         moments_filter(people(4000), "y", ranges=RANGES, **options)
+
+
+@pytest.mark.parametrize("rule, factor", [("bh", 1), ("by", 1), ("knockoffs", 2**.5), ("ebh", 2**.5)])
+def test_what_a_rule_asks_of_a_variable(rule, factor):
+    "A p-value of q / p, for BY less; a knockoff doubles the variance"
+    class Weak(Estimated): rules = ESTIMATE_RULES
+    q = .2 / (1 + 1 / 2 + 1 / 3) if rule == "by" else .2
+    release = Weak(np.full(3 if rule == "by" else 30, .1))
+    release.b[len(release.columns):] = .2  # no knockoff is beaten
+    found = select(release, rule=rule)
+    need = factor * norm.isf(q / len(found.W) / 2)
+    assert f"should reach about {need:.2g}" in found.diagnosis[0].found
