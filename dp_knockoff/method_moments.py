@@ -174,8 +174,8 @@ class MomentsMethod(Method):
     "Moments of rows in public bounds, with noise for every pair of neighbours"
     epsilon: float | None = None   # privacy budget, for replacing one row
     delta: float | None = None     # privacy budget
-    row_bound: object = None       # B: rows of x are scaled to this norm; or "private"; None: dictionary's
-    response_bound: object = None  # B_y: scaled responses are clamped to this; "private"; None: dictionary's
+    row_bound: object = None       # B: longer rows are scaled to it; or "private"; None: the dictionary's
+    response_bound: object = None  # B_y: scaled responses are clamped to it; or "private"; None: dictionary's
     ranges: dict | None = None     # public ranges (low, high) by column, for columns of unlike units
     response_center: object = None # public centre of the response, or "private"; None: the dictionary's, or 0
     intercept: bool = True         # does the model have an intercept?
