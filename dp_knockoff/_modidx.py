@@ -744,6 +744,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'dp_knockoff/method_moments.py'),
                                             'dp_knockoff.method_moments._completed': ( 'method_moments.html#_completed',
                                                                                        'dp_knockoff/method_moments.py'),
+                                            'dp_knockoff.method_moments._is_public': ( 'method_moments.html#_is_public',
+                                                                                       'dp_knockoff/method_moments.py'),
                                             'dp_knockoff.method_moments._one_round': ( 'method_moments.html#_one_round',
                                                                                        'dp_knockoff/method_moments.py'),
                                             'dp_knockoff.method_moments._typical_weight': ( 'method_moments.html#_typical_weight',

@@ -64,8 +64,8 @@ _LINES = { # examples, as they are typed
                "    --row-bound 2 --response-bound 20 --response-center private --out wage.json",
                "select release.npz --fdr 0.1 --rule by"),
     "release": (f"release wage.csv --dictionary wage.toml {_BUDGET} \\\n    --out release.npz",
-                f"release trial.csv --dictionary design.toml {_BUDGET} \\\n"
-                "    --ledger trial.jsonl --out trial.npz",
+                "release trial.csv --dictionary design.toml --ledger trial.jsonl \\\n"
+                f"    {_BUDGET} --out trial.npz",
                 "select release.npz --fdr 0.1"),
     "ledger": (f"ledger wage.jsonl --create {_BUDGET}", "ledger wage.jsonl"),
     "dictionary": ("dictionary wage.csv --target wage",
@@ -88,7 +88,8 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
                   description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands",
+                                  parser_class=_Parser)
     for name, (what, add, run) in _COMMANDS.items():
         command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", add=add,
                                       epilog=_examples(name))
@@ -122,7 +123,7 @@ def _complain(sentence: str, code: int) -> int:
 
 def _warn(message, *where) -> None:
     "A warning on standard error, without the line of code that gave it"
-    print(f"Warning: {message}", file=sys.stderr)
+    print(f"Warning: {_spelled(str(message))}", file=sys.stderr)
 
 # %% ../nbs/73_cli.ipynb #5c3259ff
 def _option(name: str, value=None) -> str:
@@ -408,11 +409,16 @@ def _check_complete(word: str, given: dict) -> None:
             meaning = _comments(METHODS[word])[name]
             raise InputError(f"{missing}: method {word} needs a public number ({meaning})")
 
+_PASSED = re.compile(r"(?<!-)\b(\w+)=(?:'(\w+)'|([\d.e-]*\d)|\[?(\.\.\.)\]?)") # as Python passes a value
+
 def _spelled(sentence: str) -> str:
     "A refusal with options in place of parameters: its first word, and what it says to pass"
     known = {*_methods_of(), "columns", "dictionary", "groups"}
-    def option(found): return f"{_option(found[1])} ..." if found[1] in known else found[0]
-    sentence = re.sub(r"(?<!-)\b(\w+)=(?:\.\.\.|\[\.\.\.\])", option, sentence)
+    def option(found):
+        value = found[2] or found[3] or found[4]
+        return f"{_option(found[1])} {value}" if found[1] in known else found[0]
+    wrong, colon, way_out = sentence.partition(": ")
+    sentence = wrong + colon + _PASSED.sub(option, way_out)
     found = re.match(r"(\w+)(?= is missing|=)", sentence)
     if not found or found[1] not in known: return sentence
     rest = re.sub(r"^=None is [^:]*", " is missing", sentence[found.end():])
@@ -548,16 +554,14 @@ def _asked(args) -> tuple:
     question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
     if released: return None, question, draw
     method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
-    if args.dictionary and hasattr(method, "completed"): method = _complete(args, method)
+    if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
     return method, question, draw
 
 def _complete(args, method):
-    "The method with all that follows from the dictionary"
+    "The method with all that follows from the dictionary, as a release would find out by itself"
     source = _open(args)
-    method = method.completed(source)
-    dry = getattr(args, "dry_run", False) # a release will warn by itself
-    if dry and hasattr(method, "warn_bounds"): method.warn_bounds(source)
-    return method
+    if hasattr(method, "warn_bounds"): method.warn_bounds(source)
+    return method.completed(source) if hasattr(method, "completed") else method
 
 # %% ../nbs/73_cli.ipynb #a453719c
 def _open(args, progress=None):
@@ -841,7 +845,8 @@ def _select(args) -> None:
     if args.save_release: selection.release.save(args.save_release)
     for out in args.out: _write_selection(selection, out)
     if args.json: return print(_as_json(selection))
-    sentences = selection.explain(), selection.guarantee, *selection.notes
+    explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
+    sentences = explained, selection.guarantee, *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
     if len(selection.diagnosis): print("", "To find more:", selection.diagnosis, sep="\n")
 
@@ -970,7 +975,7 @@ def _clip_of(args, source):
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
         raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
     method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
-    method.completed(source).warn_bounds(source)
+    method.warn_bounds(source)
     return method.clip_for(source)
 
 def _moments(args) -> None:
