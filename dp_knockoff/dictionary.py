@@ -527,7 +527,7 @@ class Dictionary(_Encoding):
         unknown = tuple(c.name for c in used if c.levels is None and c.name not in known)
         response = Column("y") if self.target is None else self.column(self.target)
         ends = (0.0, 1.0) if response.levels is not None else response.range
-        return Sizes(typical=math.sqrt(sum(column.mean_square for column in used)),
+        return Sizes(typical=math.sqrt(math.fsum(column.mean_square for column in used)),
                      longest=math.sqrt(sum(1 + column.indicator for column in used)), ends=ends,
                      unknown=unknown, target=self.target, where=self.where)
 

@@ -269,9 +269,9 @@ class MomentsMethod(Method):
                              "which hold their own: leave them out")
 
 # %% ../nbs/53_method_moments.ipynb #53d1c0de
-_ROW_SHARE = .5 # of the norm of a row that is spread evenly over ranges and levels: the table below says why
-_LOW = .5       # a row bound below this share of that gets a warning, with a response bound that is ...
-_TOO_HIGH = 1.5 # ... above so many times what it leaves of a response
+_ROW_SHARE = .5  # of the norm of a row that is spread evenly over ranges and levels: the table below says why
+_LOW = .5        # a row bound below this share of that gets a warning, with a response bound that is ...
+_TOO_HIGH = 1.25 # ... above so many times what it leaves of a response
 _OTHERWISE = "{}=... (a public number, or 'private')"
 
 def _typical_weight(
