@@ -331,8 +331,10 @@ def test_columns_that_nobody_described():
     d = as_dictionary(WAGE)
     table = PEOPLE.with_columns(regoin=pl.lit(1))
     sentence = refusal(open_rows, table, "wage", encoding=d)
-    assert "says nothing about column 'regoin' of data (it has 'region')" in sentence
-    assert "columns=[...]" in sentence
+    assert "says nothing about column 'regoin' of data: add [columns.regoin], or choose" in sentence
+    assert "columns=[...]" in sentence and "entry" not in sentence  # 'region' has its column
+    sentence = refusal(open_rows, table.drop("region"), "wage", encoding=d)
+    assert "says nothing about column 'regoin' of data (is 'regoin' its entry 'region'?)" in sentence
     assert "says nothing about column 'regoin'" in refusal(open_rows, table, "wage", ["regoin"], encoding=d)
     assert open_rows(table, "wage", ["married", "age"], encoding=d).names == ("married=true", "age")
     assert "among its features" in refusal(open_rows, PEOPLE, np.ones(4), encoding=d)
