@@ -5,7 +5,6 @@
 # %% ../nbs/70_selector.ipynb #4e3a1382
 from __future__ import annotations
 
-import html
 import inspect
 import math
 import os
@@ -23,7 +22,7 @@ from .archives import archive_kind
 from .clip import INTERCEPT, Clip
 from .cluster import is_dask
 from .dictionary import as_dictionary
-from .errors import InputError, check_option, listed, shown
+from .errors import InputError, check_given, check_option, listed, shown
 from .estimate import PrivateMoments
 from .ledger import as_ledger, epsilon_at
 from .mechanisms import Budget
@@ -137,8 +136,12 @@ _MAY_HOLD_MOMENTS = (Moments, ExactMoments, Source, str, os.PathLike, list, tupl
 
 def _check_bounds(method: Method, X, described: bool) -> None:
     "Rows need bounds, and moments in bounds have them; told by the type, for the data is not looked at yet"
-    if described or not isinstance(method, MomentsMethod): return
-    if issubclass(type(X), _MAY_HOLD_MOMENTS): return
+    if described: return
+    if isinstance(method, (LabelsMethod, ProductsMethod)):
+        check_given("response_bound", method.response_bound,
+                    "pass a public number, two to three standard deviations of the centred response, "
+                    "or a dictionary with its range")
+    if not isinstance(method, MomentsMethod) or issubclass(type(X), _MAY_HOLD_MOMENTS): return
     for name in ("row_bound", "response_bound"): check_bound(name, getattr(method, name))
 
 # %% ../nbs/70_selector.ipynb #7b2ccd7e
@@ -175,7 +178,7 @@ def _made_from(dictionary, names) -> tuple:
     return tuple(made.get(name, name) for name in names)
 
 # %% ../nbs/70_selector.ipynb #90a1fc6d
-_WAYS_OUT = {"Expected 2D": "Reshape your data, one row an observation: X.reshape(-1, 1) if there is one column",
+_WAYS_OUT = {"Expected 2D": "Reshape your data, one row an observation; X.reshape(-1, 1) makes one column",
              "2-dimensional container": "pass X.to_frame()",
              "Complex data": "X holds complex numbers; pass real ones",
              "feature(s)": "pass at least one column in X",
@@ -200,11 +203,12 @@ def _columns_of(X):
 
 def _fault(name: str, column: np.ndarray) -> str:
     "What is wrong with a column, and the way out; empty: nothing"
-    stand_in = "or give it a stand-in in a dictionary (missing = ...)"
     try: finite = np.isfinite(as_floats(column, (name,))).all()
     except InputError as error:
         return f"{error}, or give its levels in a dictionary (dictionary=...)"
-    return "" if finite else f"column {name!r} has NaN or infinite values: drop or impute those rows, {stand_in}"
+    if finite: return ""
+    return (f"column {name!r} has NaN or infinite values: drop or impute those rows, "
+            "or give it a stand-in in a dictionary (missing = ...)")
 
 def _in_words(error: Exception, selector, X, y=None) -> Exception:
     "What scikit-learn refused, as a sentence that names the column and repeats no cell"
@@ -230,7 +234,7 @@ def _difference(labels: list, known: list, whose: str) -> str:
     for name in labels:
         if name not in known: return f"X has a column {name!r}, which {whose} had not"
     for name, was in zip(labels, known):
-        if name != was: return f"X has its columns in another order ({name!r} stands where {whose} had {was!r})"
+        if name != was: return f"X has its columns in another order ({name!r} where {whose} had {was!r})"
     return ""
 
 def _other_columns(line: str, text: str, selector, X) -> str:
@@ -427,8 +431,8 @@ def _same_account(name: str, draws: dict, told: bool) -> _Account:
 
 def _composed(draws: list) -> Budget | None:
     "What releases come to: as in a ledger, or by addition for methods that enter none"
-    if not draws: return None
     budgets = [budget for _, budget in draws]
+    if len(draws) < 2: return budgets[0] if draws else None
     if not all("ledger" in _draws(word) for word, _ in draws):
         return Budget(sum(b.epsilon for b in budgets), min(sum(b.delta for b in budgets), 1 - 1e-9))
     delta = max(b.delta for b in budgets)
@@ -445,14 +449,15 @@ def _spends_k_budgets(
     "The sentence for a search without a ledger"
     one = method.word, method.budget
     before = [draw[:2] for draw in account.draws.values() if not draw[2]]
-    text = (f"{start}: every fit is a release, and the k fits of a cross-validation or a search spend k budgets "
-            f"on everyone whose {_protected(method.word)} is in all of them; ")
+    text = (f"{start}: every fit is a release, and the k fits of a cross-validation or a search spend "
+            f"k budgets on everyone whose {_protected(method.word)} is in all of them; ")
     if before: text += f"with this one, {len(before) + 1} fits come to {_composed([*before, one])}, and "
     text += f"{_MANY} fits of {method.budget} to {_composed([one] * _MANY)}"
     if isinstance(method, PaperMethod):
         return text + f" by addition (which is proved for method='moments', not for {method.word!r})"
-    return text + ("; pass ledger=... (a file, if n_jobs is above 1), which counts them and refuses, or choose "
-                   "fdr and rule by ReleaseSelector, which selects from one release and spends nothing")
+    return text + ("; pass ledger=... (a file, if n_jobs is above 1), which counts them and refuses, "
+                   "or choose fdr and rule by ReleaseSelector, "
+                   "which selects from one release and spends nothing")
 
 # %% ../nbs/70_selector.ipynb #5ce64578
 _RESULTS = ("selection_", "W_", "threshold_", "signs_")
@@ -530,21 +535,132 @@ def _taken(X, columns: np.ndarray, like):
 def _shown_in_html(selector) -> str:
     "The selection of a fitted selector for Jupyter; nothing before: looking draws nothing"
     selection = vars(selector).get("selection_")
-    if selection is None: return ""
-    if hasattr(selection, "_repr_html_"): return selection._repr_html_()
-    return f"<pre>{html.escape(repr(selection))}</pre>"
+    return "" if selection is None else selection._repr_html_()
 
 # %% ../nbs/70_selector.ipynb #284f63e4
 _AWAY = "a clone of this selector goes to another process or a file"
 
-class DPKnockoffSelector(_Selected):
-    "Variable selection with FDR control and differential privacy, as a scikit-learn selector"
+class _Accountable(_Selected):
+    "Draws a release, counts what it spent, and asks it again for nothing"
     _moments = None  # sums of rows collected and not yet released
     _spent = None    # budgets spent so far
     _releases = 0    # how often noise was drawn
     _simulations = 0 # how many of these were simulations
-    _encoding = None # the dictionary by which collected rows were encoded
     _account = None  # what it and its clones have drawn
+
+    def _draw(self, method: Method, question: Question, source: Source) -> _Accountable:
+        "Release and select, and count what it spent"
+        how = {name: getattr(self, name) for name in _draws(method.word)}
+        made_from = _made_from(source.dictionary, source.names)
+        columns = tuple(dict.fromkeys(made_from))
+        if not _spends(method.word):
+            return self._keep(release_and_select(method, question, source, **how), made_from, columns)
+        total = _add_up(self._spent, method.budget)
+        meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
+        if meter.private: self._warn(method)
+        try: selection = release_and_select(method, question, source, **how | {"sampler": meter})
+        finally:
+            if meter.drawn:
+                self._spent = total
+                self._releases += 1
+                self._simulations += not meter.private
+                self._family().enter(method.word, method.budget, not meter.private)
+        return self._keep(selection, made_from, columns)
+
+    def _family(self) -> _Account:
+        "The account that this object shares with its clones"
+        if self._account is None: self._account = _Account(fresh_id())
+        return self._account
+
+    def _warn(self, method: Method) -> None:
+        "Say what a further release by this object, or by another one of its family, comes to"
+        if self._spent:
+            sentence = _spends_again(method, self._spent, self._simulations, self.ledger)
+            warnings.warn(sentence, stacklevel=4)
+        elif any(not simulated for *_, simulated in self._family().draws.values()):
+            self._warn_of_search(method, "this is a clone of a selector that was fitted", 5)
+
+    def _warn_of_search(self, method: Method, start: str, stacklevel: int) -> None:
+        "Once for a family without a ledger"
+        account = self._family()
+        if self.ledger is not None or account.told: return
+        warnings.warn(_spends_k_budgets(method, account, start), stacklevel=stacklevel)
+        account.told = True
+
+    def select_again(self,
+        fdr=None,       # q: another bound on the false discovery rate; None, here and below: as before
+        rule=None,      # another rule
+        statistic=None, # another statistic
+        offset=None,    # 1 or 0
+        s=None,         # another way to choose knockoffs
+        sigma=None,     # the public noise level
+    ) -> _Accountable:
+        "Another question to the release of the last fit: reads nothing, draws nothing, spends nothing"
+        asked = dict(fdr=fdr, rule=rule, statistic=statistic, offset=offset, s=s, sigma=sigma)
+        asked = {name: value for name, value in asked.items() if value is not None}
+        release = self.selection_.release
+        for name in set(asked) - set(chooses(release.method)):
+            raise InputError(f"{name}={shown(asked[name])} cannot be chosen after a release by "
+                             f"method={release.method!r}: choose {', '.join(chooses(release.method))}")
+        before = {name: getattr(self, name) for name in chooses(release.method)}
+        question = {name: value for name, value in (before | asked).items() if value is not None}
+        self._keep(select(release, **question), self._made_from, self._columns)
+        return self.set_params(**asked)
+
+    @property
+    def privacy_(self) -> Privacy:
+        "What is protected and what was spent; looking at it draws nothing"
+        family = _Account("") if self._account is None else self._account
+        if not family.draws and self._moments is None: check_is_fitted(self)
+        account = dict(spent=self._spent, releases=self._releases, simulations=self._simulations,
+                       family=len(family.draws), together=family.total)
+        result = vars(self).get("selection_")
+        if result is None:
+            state = "There is no result at present."
+            if self._simulates(): state = f"{SIMULATION} {state}"
+            return Privacy(self.method, None, None, guarantee=state,
+                           rows_per_person=self.rows_per_person or 1, **account)
+        budget = result.release.budget
+        epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
+        together = getattr(result.release, "rows_per_person", 1)
+        return Privacy(result.method, epsilon, delta, guarantee=result.guarantee,
+                       rows_per_person=together, **account)
+
+    def _simulates(self) -> bool:
+        "Is the result one of a simulation, or will it be?"
+        if "selection_" in vars(self): return super()._simulates()
+        return self.simulation is not False or not getattr(self.sampler, "private", True)
+
+    def __getstate__(self):
+        "For pickles and copies: never exact sums, never what noise is drawn from"
+        if self._moments is not None:
+            raise InputError("this selector holds exact sums of rows that are not released yet, "
+                             "and a copy of it could be released once more: "
+                             "call finish before it is saved or copied, or clone it and start again")
+        if not getattr(self.sampler, "private", True):
+            raise InputError("this selector's sampler could tell the noise that it drew, "
+                             "or draw it again from a copy: call set_params(sampler=None) before it is saved")
+        if self._account is not None and not self.__sklearn_is_fitted__() and not self._simulates():
+            with suppress(InputError): # parameters that no fit would take spend nothing
+                method, _ = self._asked()
+                if _spends(method.word): self._warn_of_search(method, _AWAY, 3)
+        return super().__getstate__()
+
+    def __sklearn_clone__(self):
+        "A clone draws with the same sampler, not with a copy that repeats its noise, and shares the account"
+        fresh = super().__sklearn_clone__().set_params(sampler=self.sampler)
+        fresh._account = self._family()
+        return fresh
+
+    def _forget(self) -> None:
+        "Drop results and collected rows; what was spent stays spent"
+        super()._forget()
+        for name in ("_moments", "_encoding"): vars(self).pop(name, None)
+
+# %% ../nbs/70_selector.ipynb #605e3725
+class DPKnockoffSelector(_Accountable):
+    "Variable selection with FDR control and differential privacy, as a scikit-learn selector"
+    _encoding = None # the dictionary by which collected rows were encoded
 
     def __init__(self, *,
         method="moments",     # "moments", "products" (rows of a public law), "labels", "one", "two", "none"
@@ -605,6 +721,7 @@ class DPKnockoffSelector(_Selected):
     ) -> DPKnockoffSelector:
         "Add rows to those collected so far; nothing is drawn, and nothing spent"
         method, _ = self._asked()
+        _check_bounds(method, X, self._encodes(X))
         _check_sums(method, self._encodes(X))
         if "selection_" in vars(self):
             again = " (which spends again)" if _spends(method.word) else ""
@@ -656,7 +773,7 @@ class DPKnockoffSelector(_Selected):
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
         try:
             rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
-            if rows[0].dtype.kind not in "fiub": raise ValueError("X holds something else than numbers")
+            if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("something is no number")
         except (ValueError, TypeError) as error: raise _in_words(error, self, X, y) from None
         source = open_source(*rows, columns=getattr(self, "feature_names_in_", own))
         return method.open(source, groups=self.groups)
@@ -672,120 +789,11 @@ class DPKnockoffSelector(_Selected):
         vars(self).pop("feature_names_in_", None)
         if named: self.feature_names_in_ = np.array(raw, dtype=object)
 
-    def _draw(self, method: Method, question: Question, source: Source) -> DPKnockoffSelector:
-        "Release and select, and count what it spent"
-        how = {name: getattr(self, name) for name in _draws(method.word)}
-        made_from = _made_from(source.dictionary, source.names)
-        columns = tuple(dict.fromkeys(made_from))
-        if not _spends(method.word):
-            return self._keep(release_and_select(method, question, source, **how), made_from, columns)
-        total = _add_up(self._spent, method.budget)
-        meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
-        if meter.private: self._warn(method)
-        try: selection = release_and_select(method, question, source, **how | {"sampler": meter})
-        finally:
-            if meter.drawn:
-                self._spent = total
-                self._releases += 1
-                self._simulations += not meter.private
-                self._family().enter(method.word, method.budget, not meter.private)
-        return self._keep(selection, made_from, columns)
-
-    def _family(self) -> _Account:
-        "The account that this object shares with its clones"
-        if self._account is None: self._account = _Account(fresh_id())
-        return self._account
-
-    def _warn(self, method: Method) -> None:
-        "Say what a further release by this object, or by another one of its family, comes to"
-        if self._spent:
-            sentence = _spends_again(method, self._spent, self._simulations, self.ledger)
-            warnings.warn(sentence, stacklevel=4)
-        elif any(not simulated for *_, simulated in self._family().draws.values()):
-            self._warn_of_search(method, "this is a clone of a selector that was fitted", 5)
-
-    def _warn_of_search(self, method: Method, start: str, stacklevel: int) -> None:
-        "Once for a family without a ledger"
-        account = self._family()
-        if self.ledger is not None or account.told: return
-        warnings.warn(_spends_k_budgets(method, account, start), stacklevel=stacklevel)
-        account.told = True
-
-    def select_again(self,
-        fdr=None,       # q: another bound on the false discovery rate; None, here and below: as before
-        rule=None,      # another rule
-        statistic=None, # another statistic
-        offset=None,    # 1 or 0
-        s=None,         # another way to choose knockoffs
-        sigma=None,     # the public noise level
-    ) -> DPKnockoffSelector:
-        "Another question to the release of the last fit: reads nothing, draws nothing, spends nothing"
-        asked = dict(fdr=fdr, rule=rule, statistic=statistic, offset=offset, s=s, sigma=sigma)
-        asked = {name: value for name, value in asked.items() if value is not None}
-        release = self.selection_.release
-        for name in set(asked) - set(chooses(release.method)):
-            raise InputError(f"{name}={shown(asked[name])} cannot be chosen after a release by "
-                             f"method={release.method!r}: choose {', '.join(chooses(release.method))}")
-        before = {name: getattr(self, name) for name in chooses(release.method)}
-        question = {name: value for name, value in (before | asked).items() if value is not None}
-        self._keep(select(release, **question), self._made_from, self._columns)
-        return self.set_params(**asked)
-
-    def _forget(self) -> None:
-        "Drop results and collected rows; what was spent stays spent"
-        super()._forget()
-        for name in ("_moments", "_encoding"): vars(self).pop(name, None)
-
     def __getattr__(self, name):
         "Results that were not drawn yet are drawn when they are asked for"
         if name in _RESULTS: return vars(self.finish())[name]
         if name == "privacy_": check_is_fitted(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def privacy_(self) -> Privacy:
-        "What is protected and what was spent; looking at it draws nothing"
-        family = _Account("") if self._account is None else self._account
-        if not family.draws and self._moments is None: check_is_fitted(self)
-        account = dict(spent=self._spent, releases=self._releases, simulations=self._simulations,
-                       family=len(family.draws), together=family.total)
-        result = vars(self).get("selection_")
-        if result is None:
-            state = "There is no result at present."
-            if self._simulates(): state = f"{SIMULATION} {state}"
-            return Privacy(self.method, None, None, guarantee=state,
-                           rows_per_person=self.rows_per_person or 1, **account)
-        budget = result.release.budget
-        epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
-        together = getattr(result.release, "rows_per_person", 1)
-        return Privacy(result.method, epsilon, delta, guarantee=result.guarantee,
-                       rows_per_person=together, **account)
-
-    def _simulates(self) -> bool:
-        "Is the result one of a simulation, or will it be?"
-        if "selection_" in vars(self): return super()._simulates()
-        return self.simulation is not False or not getattr(self.sampler, "private", True)
-
-    def __getstate__(self):
-        "For pickles and copies: never exact sums, never what noise is drawn from"
-        if self._moments is not None:
-            raise InputError("this selector holds exact sums of rows that are not released yet, "
-                             "and a copy of it could be released once more: "
-                             "call finish before it is saved or copied, or clone it and start again")
-        if not getattr(self.sampler, "private", True):
-            raise InputError("this selector's sampler could tell the noise that it drew, "
-                             "or draw it again from a copy: call set_params(sampler=None) before it is saved")
-        if self._account is not None and not self.__sklearn_is_fitted__() and not self._simulates():
-            with suppress(InputError): # parameters that no fit would take spend nothing
-                method, _ = self._asked()
-                if _spends(method.word): self._warn_of_search(method, _AWAY, 3)
-        return super().__getstate__()
-
-    def __sklearn_clone__(self):
-        "A clone draws with the same sampler, not with a copy that repeats its noise, and shares the account"
-        fresh = super().__sklearn_clone__().set_params(sampler=self.sampler)
-        fresh._account = self._family()
-        return fresh
 
     def fit_transform(self,
         X,      # array or table (n, p)
@@ -847,17 +855,21 @@ class ReleaseSelector(_Selected):
                  if name not in ("release", "dictionary")}
         selection = select(release, **asked)
         _check_table(X, None)
-        try: validate_data(self, X, skip_check_array=True)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
-        labels = tuple(getattr(self, "feature_names_in_", ()))
+        width = len(_labels(X)) if is_table(X) else as_matrix(X).shape[1]
+        labels = tuple(name for name in _labels(X) if isinstance(name, str))
         made_from = self._columns_behind(release, labels)
         known = tuple(dict.fromkeys(made_from))
         if labels: different = _difference(list(labels), sorted(known, key=_place(labels)), "the release")
-        else: different = f"X has {self.n_features_in_} columns" * (self.n_features_in_ != len(known))
+        else: different = f"X has {width} columns, and the release {len(known)}" * (width != len(known))
         if different:
-            raise InputError(f"{different}: pass the columns that the release was made from, {listed(known)}, "
-                             "and the dictionary, if there was one")
+            raise InputError(f"{different}: pass the columns that the release was made from, "
+                             f"{listed(known)}, and the dictionary, if there was one")
+        validate_data(self, X, skip_check_array=True)  # remembers the columns
         return self._keep(selection, made_from, labels or known)
+
+    def _get_support_mask(self):
+        check_is_fitted(self)
+        return super()._get_support_mask()
 
     def _columns_behind(self, release: Release, labels: tuple) -> tuple:
         "For every column of the release, the column of the data: by the dictionary, or by a factor's name"
