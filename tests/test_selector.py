@@ -1548,6 +1548,8 @@ def test_who_is_not_warned_of_a_search():
         scored = make_pipeline(*model, LinearRegression()) if len(model) == 1 else model
         assert not about_searches(warned(cross_val_score, scored, X, Y))
     assert len(ledger.entries) == 5
+    simulated = moments().fit(X, Y)  # spends nothing: a release by its clone is the first
+    assert not about_searches(warned(clone(simulated).set_params(**RELEASED).fit, X, Y))
     rehearsed = in_pipeline()
     cross_val_score(rehearsed, X, Y)
     assert rehearsed[0].privacy_.family == 5 and rehearsed[0].privacy_.together.epsilon < 10
@@ -1598,6 +1600,20 @@ def test_clones_that_leave_are_warned_of_before_anything_is_drawn():
     assert not warned(pickle.dumps, clone(moments(epsilon=-1.)))  # cannot be fitted
     fitted = clone(moments(**RELEASED)).fit(X, Y)
     assert not warned(pickle.dumps, fitted) and not warned(copy.deepcopy, fitted)
+
+
+def test_what_was_told_is_not_told_again_in_another_process():
+    import dp_knockoff.selector as module
+    original = moments(**RELEASED).fit(X, Y)
+    model = clone(original)
+    assert about_searches(warned(pickle.dumps, model))
+    for told, expected in ((True, 0), (False, 1)):
+        original._account.told = told
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sent = pickle.dumps(original)  # fitted: nobody is warned
+        module._ACCOUNTS.clear()  # as in another process
+        assert len(about_searches(warned(clone(pickle.loads(sent)).fit, X, Y))) == expected
 
 
 def test_two_processes_share_a_ledger(tmp_path):
