@@ -23,7 +23,7 @@ from .errors import LARGEST, InputError, listed, shown
 from .rows import as_floats, objects_as_floats
 
 # %% auto #0
-__all__ = ['Column', 'join_groups', 'Sizes', 'Dictionary', 'as_dictionary', 'load_toml', 'template']
+__all__ = ['Column', 'join_groups', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../nbs/16_dictionary.ipynb #04bb1fc9
 _TRUTH = {"true": 1.0, "false": 0.0}  # words that are numbers
@@ -378,63 +378,6 @@ def _check_labels(columns: dict, target) -> None:
     twice = [label for label, count in times.items() if count > 1 or label == target]
     if twice: raise InputError(f"two columns would be called {twice[0]!r} after encoding: rename one of them")
 
-# %% ../nbs/16_dictionary.ipynb #5d0c7e11
-@dataclass(frozen=True)
-class Sizes:
-    "How long rows are in public units, and where responses are, as far as a dictionary tells"
-    typical: float     # norm of a row whose values are spread evenly over ranges and levels
-    longest: float     # norm that no row exceeds
-    ends: tuple | None # smallest and largest response
-    unknown: tuple     # numeric columns without a range: the norms leave them out
-    target: str | None # the response's column
-    where: str         # what messages call the dictionary
-
-    @property
-    def center(self) -> float:
-        "The middle of the response's range"
-        return (self.ends[0] + self.ends[1]) / 2
-
-    def farthest(self,
-        center: float, # of the response
-    ) -> float:
-        "How far from it a response can be"
-        return max(abs(end - center) for end in self.ends)
-
-    def need_norm(self,
-        otherwise: str, # what to pass instead
-    ) -> None:
-        "Refuse to tell a norm if a column has no range"
-        if not self.unknown: return
-        raise InputError(f"row_bound is missing, and {self.where} has no range of {listed(self.unknown)}: "
-                         f"add [columns.{_key(self.unknown[0])}] range = [low, high], or pass {otherwise}")
-
-    def need_ends(self,
-        otherwise: str, # what to pass instead
-    ) -> None:
-        "Refuse to tell a response's bound if there is no range"
-        if self.ends is not None: return
-        name = "..." if self.target is None else _key(self.target)
-        names = "names no target" if self.target is None else f"has no range of the response {self.target!r}"
-        raise InputError(f"response_bound is missing, and {self.where} {names}: "
-                         f"add {'target = ... and ' * (self.target is None)}[columns.{name}] "
-                         f"range = [low, high], or pass {otherwise}")
-
-    def response(self,
-        center,         # of the response: a number, "private", or None
-        bound,          # on its distance from there: a number, "private", or None
-        otherwise: str, # what to pass instead of a bound
-        weight=1.0,     # to this share of its length a typical row is scaled, and its response with it
-    ) -> tuple:         # center, bound
-        "Centre and bound of a response: what was given, or the middle of its range and the way to its ends"
-        if center is None: center = 0.0 if self.ends is None else self.center
-        if bound is not None: return center, bound
-        self.need_ends(otherwise)
-        return center, weight * self.farthest(self.center if center == "private" else center)
-
-def _key(name: str) -> str:
-    "A column's name in the head of a TOML table"
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
-
 # %% ../nbs/16_dictionary.ipynb #392d3bd2
 class _Encoding:
     "Columns become numbers by the facts about them; a subclass has where, target, facts and column(name)"
@@ -593,6 +536,62 @@ class Dictionary(_Encoding):
     ) -> Dictionary:
         "The same facts for another response"
         return self if target == self.target else replace(self, target=target)
+
+# %% ../nbs/16_dictionary.ipynb #5d0c7e11
+@dataclass(frozen=True)
+class Sizes:
+    "How long rows are in public units, and where responses are, as far as a dictionary tells"
+    typical: float     # norm of a row whose values are spread evenly over ranges and levels
+    longest: float     # norm that no row exceeds
+    ends: tuple | None # smallest and largest response
+    unknown: tuple     # numeric columns without a range: the norms leave them out
+    target: str | None # the response's column
+    where: str         # what messages call the dictionary
+
+    @property
+    def center(self) -> float:
+        "The middle of the response's range"
+        return (self.ends[0] + self.ends[1]) / 2
+
+    def farthest(self,
+        center: float, # of the response
+    ) -> float:
+        "How far from it a response can be"
+        return max(abs(end - center) for end in self.ends)
+
+    def need_norm(self,
+        otherwise: str, # what to pass instead
+    ) -> None:
+        "Refuse to tell a norm if a column has no range"
+        if not self.unknown: return
+        raise InputError(f"row_bound is missing, and {self.where} has no range of {listed(self.unknown)}: "
+                         f"add [columns.{_key(self.unknown[0])}] range = [low, high], or pass {otherwise}")
+
+    def need_ends(self,
+        otherwise: str, # what to pass instead
+    ) -> None:
+        "Refuse to tell a response's bound if there is no range"
+        if self.ends is not None: return
+        name = "..." if self.target is None else _key(self.target)
+        names = "names no target" if self.target is None else f"has no range of the response {self.target!r}"
+        raise InputError(f"response_bound is missing, and {self.where} {names}: "
+                         f"add {'target = ... and ' * (self.target is None)}[columns.{name}] "
+                         f"range = [low, high], or pass {otherwise}")
+
+    def response(self,
+        center,         # of the response: a number, "private", or None
+        bound,          # on its distance from there: a number, "private", or None
+        otherwise: str, # what to pass instead of a bound
+    ) -> tuple:         # center, bound
+        "Centre and bound of a response: what was given, or the middle of its range and the way to its ends"
+        if center is None: center = 0.0 if self.ends is None else self.center
+        if bound is not None: return center, bound
+        self.need_ends(otherwise)
+        return center, self.farthest(self.center if center == "private" else center)
+
+def _key(name: str) -> str:
+    "A column's name in the head of a TOML table"
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 # %% ../nbs/16_dictionary.ipynb #16651af0
 def as_dictionary(

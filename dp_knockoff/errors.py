@@ -50,8 +50,10 @@ def guess(
     options, # what is there
 ) -> str:    # " (did you mean 'wage'?)", or nothing
     "What may have been meant, to be put behind the word"
-    close = difflib.get_close_matches(str(word), [str(option) for option in options], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    bare, words = str(word).lstrip("-"), {str(option).lstrip("-"): str(option) for option in options}
+    begun = [name for name in words if len(bare) > 2 and name.startswith(bare)]
+    close = begun or difflib.get_close_matches(bare, words, n=1)
+    return f" (did you mean {words[close[0]]!r}?)" if close else ""
 
 # %% ../nbs/01_errors.ipynb #397e7236
 def check_fraction(

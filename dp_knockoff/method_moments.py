@@ -117,55 +117,6 @@ def _one_round(noisy: dict, start, bound, clamped) -> dict:
                  product_sds=noisy["product_sd"], square_sds=noisy["square_sd"], clamped=clamped)
     return {name: np.array([value], dtype=float) for name, value in found.items()}
 
-# %% ../nbs/53_method_moments.ipynb #53d1c0de
-_ROW_SHARE = .5 # of the norm of a row that is spread evenly over ranges and levels: the table below says why
-_TOO_HIGH = 2   # a response bound above so many times what a response can be gets a warning
-_OTHERWISE = "{}=... (a public number, or 'private')"
-
-def _typical_weight(
-    sizes,        # of rows, by the dictionary
-    method: MomentsMethod,
-) -> float:
-    "To which share of its length the row bound scales a typical row"
-    if sizes.unknown or isinstance(method.row_bound, str): return 1.0
-    return min(1.0, method.clip.design_bound / math.hypot(sizes.typical, method.clip.one))
-
-def _completed(
-    method: MomentsMethod,
-    facts,                 # a Dictionary
-    names: tuple,          # the source's columns
-) -> MomentsMethod:
-    "The same method; ranges, bounds and centre that were not given follow from the dictionary"
-    own = {name: facts.ranges[name] for name in names if name in facts.ranges}
-    method = replace(method, ranges=own | (method.ranges or {}))
-    sizes = facts.sizes(names, method.ranges)
-    if method.row_bound is None:
-        sizes.need_norm(_OTHERWISE.format("row_bound"))
-        method = replace(method, row_bound=_ROW_SHARE * sizes.typical)
-    center = method.response_center if method.intercept or method.response_center is not None else 0.0
-    center, bound = sizes.response(center, method.response_bound, _OTHERWISE.format("response_bound"),
-                                   _typical_weight(sizes, method))
-    return replace(method, response_center=center, response_bound=bound)
-
-def _warn_bounds(
-    method: MomentsMethod, # complete
-    facts,                 # a Dictionary
-    names: tuple,          # the source's columns
-) -> None:
-    "Say it if a bound is higher than anything that it bounds, by the dictionary"
-    sizes = facts.sizes(names, method.ranges)
-    B, By, center = method.row_bound, method.response_bound, method.response_center
-    if not sizes.unknown and not isinstance(B, str) and B > sizes.longest * (1 + 1e-9):
-        warnings.warn(f"row_bound={B:g} is above {sizes.longest:.3g}, the norm that no row exceeds in the "
-                      "units of the ranges: noise grows with it for nothing; leave it out, or lower it",
-                      stacklevel=4)
-    if sizes.ends is None or isinstance(By, str) or isinstance(center, str): return
-    most = sizes.farthest(center) * _typical_weight(sizes, method)
-    if By > _TOO_HIGH * most:
-        warnings.warn(f"response_bound={By:g} is far above {most:.3g}, about as large as a response can be "
-                      f"once it is scaled with its row to row_bound={B if isinstance(B, str) else f'{B:g}'}: "
-                      "the two belong together; leave both out, or lower this one", stacklevel=4)
-
 # %% ../nbs/53_method_moments.ipynb #722cb17b
 _FARTHEST = 1e30 # bounds above it, or below its inverse, are refused: fourth powers of them would overflow
 
@@ -174,8 +125,8 @@ class MomentsMethod(Method):
     "Moments of rows in public bounds, with noise for every pair of neighbours"
     epsilon: float | None = None   # privacy budget, for replacing one row
     delta: float | None = None     # privacy budget
-    row_bound: object = None       # B: rows of x are scaled to this norm; or "private"; None: dictionary's
-    response_bound: object = None  # B_y: scaled responses are clamped to this; "private"; None: dictionary's
+    row_bound: object = None       # B: longer rows are scaled to it; or "private"; None: the dictionary's
+    response_bound: object = None  # B_y: scaled responses are clamped to it; or "private"; None: dictionary's
     ranges: dict | None = None     # public ranges (low, high) by column, for columns of unlike units
     response_center: object = None # public centre of the response, or "private"; None: the dictionary's, or 0
     intercept: bool = True         # does the model have an intercept?
@@ -229,7 +180,7 @@ class MomentsMethod(Method):
     ) -> None:
         "Say it if a bound is higher than anything that it bounds, as far as the source's dictionary tells"
         if source.dictionary is None or hasattr(source, "moments"): return
-        _warn_bounds(self, source.dictionary, source.names)
+        _warn_bounds(self, self.completed(source), source.dictionary.sizes(source.names, self.ranges))
 
     def clip_for(self,
         source, # of rows
@@ -281,7 +232,7 @@ class MomentsMethod(Method):
         if isinstance(source, MomentsSource): self.check_collected(source)
         else:
             for name, value in method._bounds.items(): check_bound(name, value)
-            method.warn_bounds(source)
+            self.warn_bounds(source)
         rounds = method.rounds_of(source)
         clip, mu = method._searched(source, mu, sampler)
         found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
@@ -316,6 +267,64 @@ class MomentsMethod(Method):
         if given:
             raise InputError(f"{' and '.join(given)} given along with Moments, "
                              "which hold their own: leave them out")
+
+# %% ../nbs/53_method_moments.ipynb #53d1c0de
+_ROW_SHARE = .5 # of the norm of a row that is spread evenly over ranges and levels: the table below says why
+_LOW = .5       # a row bound below this share of that gets a warning, with a response bound that is ...
+_TOO_HIGH = 1.5 # ... above so many times what it leaves of a response
+_OTHERWISE = "{}=... (a public number, or 'private')"
+
+def _typical_weight(
+    sizes,        # of rows, by the dictionary
+    method: MomentsMethod,
+) -> float:
+    "To which share of its length the row bound scales a typical row"
+    if sizes.unknown or isinstance(method.row_bound, str): return 1.0
+    return min(1.0, method.clip.design_bound / math.hypot(sizes.typical, method.clip.one))
+
+def _completed(
+    method: MomentsMethod,
+    facts,                 # a Dictionary
+    names: tuple,          # the source's columns
+) -> MomentsMethod:
+    "The same method; ranges, bounds and centre that were not given follow from the dictionary"
+    own = {name: facts.ranges[name] for name in names if name in facts.ranges}
+    method = replace(method, ranges=own | (method.ranges or {}))
+    sizes = facts.sizes(names, method.ranges)
+    if method.row_bound is None:
+        sizes.need_norm(_OTHERWISE.format("row_bound"))
+        method = replace(method, row_bound=_ROW_SHARE * sizes.typical)
+    center = method.response_center if method.intercept or method.response_center is not None else 0.0
+    center, bound = sizes.response(center, method.response_bound, _OTHERWISE.format("response_bound"))
+    return replace(method, response_center=center, response_bound=bound)
+
+def _warn_bounds(
+    given: MomentsMethod, # as the user has it
+    whole: MomentsMethod, # completed
+    sizes,                # of rows and responses, by the dictionary
+) -> None:
+    "Say it if a bound is higher than anything that it bounds, or if two do not fit each other"
+    B, By, center = whole.row_bound, given.response_bound, whole.response_center
+    low = not sizes.unknown and _is_public(B) and B < _LOW * _ROW_SHARE * sizes.typical
+    if not sizes.unknown and _is_public(B) and B > sizes.longest * (1 + 1e-9):
+        warnings.warn(f"row_bound={B:g} is above {sizes.longest:.3g}, the norm that no row exceeds in the "
+                      "units of the ranges: noise grows with it for nothing; leave it out, or lower it",
+                      stacklevel=4)
+    if sizes.ends is None or not _is_public(By) or not _is_public(center): return
+    most = sizes.farthest(center)
+    if By > most * (1 + 1e-9):
+        warnings.warn(f"response_bound={By:g} is above {most:.3g}, which is as far as a response can be from "
+                      "response_center: noise grows with it for nothing; leave it out, or lower it",
+                      stacklevel=4)
+    elif low and By > _TOO_HIGH * most * _typical_weight(sizes, whole):
+        left = most * _typical_weight(sizes, whole)
+        warnings.warn(f"response_bound={By:g} does not fit row_bound={B:g}: a response is scaled with its "
+                      f"row, here to about {left:.3g} at most; lower this bound, raise the other, or leave "
+                      "both out", stacklevel=4)
+
+def _is_public(bound) -> bool:
+    "Is it a number, and neither missing nor to be found privately?"
+    return bound is not None and not isinstance(bound, str)
 
 # %% ../nbs/53_method_moments.ipynb #cf9821d5
 def moments_filter(

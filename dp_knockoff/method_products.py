@@ -5,7 +5,6 @@
 # %% ../nbs/55_method_products.ipynb #c9f6a0e1
 from __future__ import annotations
 
-import math
 import zlib
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -347,9 +346,8 @@ class ProductsMethod(Method):
         "The same method; bound and centre of the response that were not given follow from the dictionary"
         facts, center = source.dictionary, self.response_center
         if facts is None: return replace(self, response_center=0.0 if center is None else center)
-        weight = 1.0 if self.row_bound is None else min(1.0, self.row_bound / math.sqrt(len(source.names)))
         sizes = facts.sizes(source.names, self.ranges)
-        center, bound = sizes.response(center, self.response_bound, _OTHERWISE, weight)
+        center, bound = sizes.response(center, self.response_bound, _OTHERWISE)
         return replace(self, response_center=center, response_bound=bound)
 
     def _ranges_of(self, source: Source) -> tuple:

@@ -229,7 +229,8 @@ def test_the_method_refuses_without_data(bad):
 
 def test_without_a_dictionary_the_response_bound_must_be_given():
     asked = {**PUBLIC, "response_bound": None, "sampler": Unused()}
-    assert refusal(labels_filter, unread("abcd"), **asked).startswith("response_bound is missing: pass a public")
+    said = refusal(labels_filter, unread("abcd"), **asked)
+    assert said.startswith("response_bound is missing: pass a public number")
 
 
 QUESTIONS = [dict(fdr=2), dict(s=[1.0] * 4), dict(s="best"), dict(statistic=3), dict(offset=2),
