@@ -6,36 +6,42 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .clip import Clip
+from .archives import archive_kind
+from .clip import INTERCEPT, Clip
 from .cluster import is_dask
 from .dictionary import as_dictionary
-from .errors import InputError, check_option, shown
-from .ledger import as_ledger
+from .errors import InputError, check_given, check_option, listed, shown
+from .estimate import PrivateMoments
+from .ledger import as_ledger, epsilon_at
 from .mechanisms import Budget
 from .method_labels import LabelsMethod
 from .method_moments import MomentsMethod, check_bound
-from .method_products import ProductsMethod
+from .method_products import ProductsMethod, ProductsRelease
 from .methods import METHODS, chooses, takes
-from .moments import ExactMoments, Moments
+from .moments import ExactMoments, Moments, fresh_id
 from .passes import Source, is_table
+from .private_moments import strict_mu
 from .randomness import stream
-from .rows import as_matrix, as_vector, check_aligned, check_unique
+from .rows import as_floats, as_matrix, as_vector, check_aligned, check_unique, column_names
 from .samplers import as_sampler
-from .selection import SIMULATION, Method, Question, Release, release_and_select
+from .selection import SIMULATION, Method, Question, Release, release_and_select, select
 from .setting import PaperMethod
 from .sources import open_source
 
 # %% auto #0
-__all__ = ['Meter', 'Privacy', 'DPKnockoffSelector']
+__all__ = ['Meter', 'Privacy', 'DPKnockoffSelector', 'ReleaseSelector']
 
 # %% ../nbs/70_selector.ipynb #5826a887
 def _spends(word: str) -> bool: return "epsilon" in takes(word)
@@ -128,10 +134,14 @@ def _check_facts(params: dict) -> None:
 # %% ../nbs/70_selector.ipynb #a6c83177
 _MAY_HOLD_MOMENTS = (Moments, ExactMoments, Source, str, os.PathLike, list, tuple) # or paths of saved ones
 
-def _check_bounds(method: Method, X) -> None:
+def _check_bounds(method: Method, X, described: bool) -> None:
     "Rows need bounds, and moments in bounds have them; told by the type, for the data is not looked at yet"
-    if not isinstance(method, MomentsMethod): return
-    if issubclass(type(X), _MAY_HOLD_MOMENTS): return
+    if described: return
+    if isinstance(method, (LabelsMethod, ProductsMethod)):
+        check_given("response_bound", method.response_bound,
+                    "pass a public number, two to three standard deviations of the centred response, "
+                    "or a dictionary with its range")
+    if not isinstance(method, MomentsMethod) or issubclass(type(X), _MAY_HOLD_MOMENTS): return
     for name in ("row_bound", "response_bound"): check_bound(name, getattr(method, name))
 
 # %% ../nbs/70_selector.ipynb #7b2ccd7e
@@ -161,15 +171,95 @@ def _labels(X):
     return labels if isinstance(labels, list) or hasattr(labels, "tolist") else ()
 
 # %% ../nbs/70_selector.ipynb #9b4611d1
-def _made_from(source: Source) -> tuple:
+def _made_from(dictionary, names) -> tuple:
     "For every column of the design, the column of the data that it was made from"
-    columns = getattr(source.dictionary, "columns", {})
+    columns = getattr(dictionary, "columns", {})
     made = {label: name for name, column in columns.items() for label in column.encoded}
-    return tuple(made.get(name, name) for name in source.names)
+    return tuple(made.get(name, name) for name in names)
+
+# %% ../nbs/70_selector.ipynb #90a1fc6d
+_WAYS_OUT = {"Expected 2D": "Reshape your data, one row an observation; X.reshape(-1, 1) makes one column",
+             "2-dimensional container": "pass X.to_frame()",
+             "Complex data": "X holds complex numbers; pass real ones",
+             "feature(s)": "pass at least one column in X",
+             "at least one array": "X has no columns; pass at least one",
+             "sample(s)": "pass more rows in X",
+             "inconsistent numbers": "pass one response in y per row of X",
+             "y should be a 1d": "pass one response in y per row of X",
+             "different shape": "pass in X the columns that transform returned",
+             "Input y": "drop those rows from X and y",
+             "requires y": "pass y, the responses, or the name of their column"} # by scikit-learn's words
+
+class _NotNumbers(InputError, TypeError): "What scikit-learn calls a TypeError, in a sentence"
+
+def _columns_of(X):
+    "Names and values of the columns of a table or an array, one after the other"
+    import narwhals.stable.v1 as nw
+    if is_table(X):
+        for column in nw.from_native(X, eager_only=True).iter_columns(): yield column.name, column.to_numpy()
+    else:
+        X = np.array(X, dtype=object) if isinstance(X, (list, tuple)) else np.asarray(X)
+        if X.ndim == 2: yield from zip(column_names(X.shape[1]), X.T)
+
+def _fault(name: str, column: np.ndarray) -> str:
+    "What is wrong with a column, and the way out; empty: nothing"
+    try: finite = np.isfinite(as_floats(column, (name,))).all()
+    except InputError as error:
+        return f"{error}, or give its levels in a dictionary (dictionary=...)"
+    if finite: return ""
+    return (f"column {name!r} has NaN or infinite values: drop or impute those rows, "
+            "or give it a stand-in in a dictionary (missing = ...)")
+
+def _in_words(error: Exception, selector, X, y=None) -> Exception:
+    "What scikit-learn refused, as a sentence that names the column and repeats no cell"
+    if isinstance(error, (InputError, NotFittedError)): return error
+    line = str(error).splitlines()[0].rstrip(".: ")
+    if "feature names should match" in line or "is expecting" in line:
+        return InputError(_other_columns(line, str(error), selector, X))
+    for words, way_out in _WAYS_OUT.items():
+        if words in line: return InputError(f"{line}: {way_out}")
+    fault = next(filter(None, (_fault(str(name), column) for name, column in _columns_of(X))), "")
+    if fault and isinstance(error, TypeError):
+        return _NotNumbers(f"X: {fault}" + f" ({line})" * ("argument must" in line))
+    if fault: return InputError(f"X: {fault}")
+    if y is not None and _fault("y", np.asarray(y)):
+        return InputError("y holds values that are not numbers: pass numbers, 0 and 1 if it says yes or no")
+    return error
+
+# %% ../nbs/70_selector.ipynb #8b9d0c75
+def _difference(labels: list, known: list, whose: str) -> str:
+    "The first way in which columns differ from those that are known; empty: the same ones in the same order"
+    for name in known:
+        if name not in labels: return f"X has no column {name!r}, which {whose} had"
+    for name in labels:
+        if name not in known: return f"X has a column {name!r}, which {whose} had not"
+    for name, was in zip(labels, known):
+        if name != was: return f"X has its columns in another order ({name!r} where {whose} had {was!r})"
+    return ""
+
+def _other_columns(line: str, text: str, selector, X) -> str:
+    "The sentence about columns that are not those of fit"
+    known = list(getattr(selector, "feature_names_in_", []))
+    if "is expecting" in line:
+        return f"{line}: pass the columns of fit" + (f", {listed(known)}" if known else "")
+    difference = _difference(list(_labels(X)), known, "fit")
+    return f"{difference}: pass the columns of fit, X[list(selector.feature_names_in_)]\n{text.strip()}"
+
+# %% ../nbs/70_selector.ipynb #a91cc154
+_HERE = {"choose others with columns=[...]": "leave it out of X",
+         "leave it out with columns=[...]": "leave it out of X",
+         "pass columns=[...], one name a column":
+         "pass a table (in a pipeline, the step before hands one on after set_output(transform='pandas'))"}
+
+def _about_X(error: InputError) -> InputError:
+    "The same sentence, with the way out that there is here"
+    text = str(error)
+    for elsewhere, here in _HERE.items(): text = text.replace(elsewhere, here)
+    return InputError(text, error.details)
 
 # %% ../nbs/70_selector.ipynb #f383f2f4
-def _clip_of_sums(method: Method) -> Clip | None:
-    "The bounds in which a method's rows can be summed once and for all; None: rows as they are"
+def _check_sums(method: Method, described: bool) -> None:
+    "Refuse what cannot be had from sums of rows that are seen once"
     if isinstance(method, LabelsMethod):
         raise InputError("method='labels' needs more than the sums that partial_fit keeps: "
                          "call fit, which takes a file or a function that returns chunks, too")
@@ -177,23 +267,27 @@ def _clip_of_sums(method: Method) -> Clip | None:
         raise InputError(f"method={method.word!r} draws a knockoff for every row of a law, "
                          "and partial_fit keeps no rows: "
                          "call fit, which takes a file or a function that returns chunks, too")
-    if not isinstance(method, MomentsMethod): return None
-    if method.rounds not in (None, 1):
+    if not isinstance(method, MomentsMethod): return
+    passes = {"rounds": method.rounds or 1, "response_center": method.response_center,
+              "row_bound": method.row_bound, "response_bound": method.response_bound}
+    if passes["rounds"] != 1:
         raise InputError(f"rounds={method.rounds} needs {method.rounds} passes, "
                          "and partial_fit sees every row once: pass rounds=1, or call fit")
-    if method.response_center == "private":
-        raise InputError("response_center='private' needs a pass of its own, "
-                         "and partial_fit sees every row once: pass a public number, or call fit")
-    for name in ("row_bound", "response_bound"):
-        if check_bound(name, getattr(method, name)) == "private":
+    for name, value in passes.items():
+        if name.endswith("bound") and not described: check_bound(name, value)
+        if isinstance(value, str) and value == "private":
             raise InputError(f"{name}='private' needs passes of its own, "
                              "and partial_fit sees every row once: pass a public number, or call fit")
-    return method.clip
 
+def _clip_of_sums(method: Method, source: Source) -> Clip | None:
+    "The bounds in which a method's rows can be summed once and for all; None: rows as they are"
+    return method.clip_for(source) if isinstance(method, MomentsMethod) else None
+
+# %% ../nbs/70_selector.ipynb #5286dce8
 class _Collected(Source):
     "Rows that were summed before, as a source"
     def __init__(self, moments):
-        self.moments = moments
+        self._sums = moments
         self.clip = moments.clip if isinstance(moments, ExactMoments) else None
         ones = self.clip is not None and self.clip.intercept
         names = moments.names[:-1] if ones else moments.names
@@ -201,7 +295,7 @@ class _Collected(Source):
 
     def __call__(self, clip=None):
         "The moments, if they are wanted in the bounds in which they were collected"
-        if clip == self.clip: return self.moments
+        if clip == self.clip: return self._sums
         raise InputError("method, bounds or intercept were changed after rows had been collected: "
                          "set them back, or call fit")
 
@@ -258,6 +352,8 @@ class Privacy:
     guarantee: str            # what is guaranteed, in words; of a simulation, that it is one
     rows_per_person: int = 1  # how many rows (or responses) together are protected
     simulations: int = 0      # how many of the releases were simulations, which protect nobody
+    family: int = 0           # releases by this object, its clones and its original, as far as is known here
+    together: Budget | None = None # what these come to
 
     @property
     def unit(self) -> str:
@@ -267,12 +363,18 @@ class Privacy:
         return f"replace one {what}" if k == 1 else f"replace any {k} {what}s"
 
     def __repr__(self):
-        count = f"{self.releases} release{'s' * (self.releases != 1)}"
+        count = _counted(self.releases, "release")
         if self.simulations: count += f" ({self.simulations} simulated: NOT private)"
         spent = f"{self.spent} in {count}" if self.spent else "nothing"
-        return f"Method: {self.method}. Unit: {self.unit}. Spent by this object: {spent}.\n{self.guarantee}"
+        lines = [f"Method: {self.method}. Unit: {self.unit}. Spent by this object: {spent}.", self.guarantee]
+        if self.family > self.releases:
+            lines.insert(1, f"With its clones: {self.together} in {_counted(self.family, 'release')}, "
+                            "as far as this process knows.")
+        return "\n".join(lines)
 
 def _protected(word: str) -> str: return "response" if word == LabelsMethod.word else "row"
+
+def _counted(count: int, what: str) -> str: return f"{count} {what}{'s' * (count != 1)}"
 
 def _add_up(spent: Budget | None, budget: Budget) -> Budget:
     "The sum of budgets, or a sentence if it is worth nothing"
@@ -300,15 +402,264 @@ def _spends_again(
         text += "; pass ledger=... to keep one total for all fits and clones"
     return text
 
+# %% ../nbs/70_selector.ipynb #e1d21565
+_ACCOUNTS = {} # those that were pickled, by name: a copy that comes back finds its own
+
+class _Account:
+    "What a selector and its clones have drawn, as far as this process knows"
+    def __init__(self, name: str):
+        self.name = name
+        self.draws = {}   # (method, Budget, simulated), by a random name
+        self.told = False # has somebody been warned?
+
+    def enter(self, *draw): self.draws[fresh_id()] = draw
+    def __copy__(self): return self
+    def __deepcopy__(self, memo): return self
+    def __reduce__(self):
+        _ACCOUNTS[self.name] = self
+        return _same_account, (self.name, dict(self.draws), self.told)
+
+    @property
+    def total(self) -> Budget | None: return _composed([draw[:2] for draw in self.draws.values()])
+
+def _same_account(name: str, draws: dict, told: bool) -> _Account:
+    "The account of this name in this process, with what a copy has drawn elsewhere"
+    account = _ACCOUNTS.setdefault(name, _Account(name))
+    account.draws.update(draws)
+    account.told |= told
+    return account
+
+def _composed(draws: list) -> Budget | None:
+    "What releases come to: as in a ledger, or by addition for methods that enter none"
+    budgets = [budget for _, budget in draws]
+    if len(draws) < 2: return budgets[0] if draws else None
+    if not all("ledger" in _draws(word) for word, _ in draws):
+        return Budget(sum(b.epsilon for b in budgets), min(sum(b.delta for b in budgets), 1 - 1e-9))
+    delta = max(b.delta for b in budgets)
+    return Budget(epsilon_at(math.hypot(*map(strict_mu, budgets)), delta), delta)
+
+# %% ../nbs/70_selector.ipynb #fcc2b186
+_MANY = 10 # fits, as an example: two candidates in five folds
+
+def _spends_k_budgets(
+    method: Method,     # of the release to come
+    account: _Account,  # of the family
+    start: str,         # what is happening
+) -> str:
+    "The sentence for a search without a ledger"
+    one = method.word, method.budget
+    before = [draw[:2] for draw in account.draws.values() if not draw[2]]
+    text = (f"{start}: every fit is a release, and the k fits of a cross-validation or a search spend "
+            f"k budgets on everyone whose {_protected(method.word)} is in all of them; ")
+    if before: text += f"with this one, {len(before) + 1} fits come to {_composed([*before, one])}, and "
+    text += f"{_MANY} fits of {method.budget} to {_composed([one] * _MANY)}"
+    if isinstance(method, PaperMethod):
+        return text + f" by addition (which is proved for method='moments', not for {method.word!r})"
+    return text + ("; pass ledger=... (a file, if n_jobs is above 1), which counts them and refuses, "
+                   "or choose fdr and rule by ReleaseSelector, "
+                   "which selects from one release and spends nothing")
+
 # %% ../nbs/70_selector.ipynb #5ce64578
 _RESULTS = ("selection_", "W_", "threshold_", "signs_")
 
-class DPKnockoffSelector(SelectorMixin, BaseEstimator):
-    "Variable selection with FDR control and differential privacy, as a scikit-learn selector"
+class _Selected(SelectorMixin, BaseEstimator):
+    "What follows from a selection: columns, names, displays"
+    def _keep(self, selection, made_from: tuple, columns: tuple):
+        "The result, in place of all results before; which columns of the data it speaks of"
+        self._forget()
+        self._made_from = made_from
+        self._columns = columns
+        self.selection_ = selection
+        for name in ("W", "threshold", "signs"): setattr(self, f"{name}_", getattr(selection, name))
+        return self
+
+    def _forget(self) -> None:
+        "Drop the results"
+        for name in (*_RESULTS, "_made_from", "_columns"): vars(self).pop(name, None)
+
+    def _get_support_mask(self):
+        "Columns of the data of which a selected variable was made"
+        variables = self.selection_.release.variables
+        chosen = {self._made_from[j] for j in variables.columns(np.flatnonzero(self.selection_.support))}
+        return np.array([name in chosen for name in self._columns])
+
+    def transform(self,
+        X, # array or table with the columns of fit
+    ):
+        "The selected columns; if there are none, a warning says why"
+        mask = self.get_support()
+        if not mask.any(): warnings.warn(self.selection_.explain(), stacklevel=3)
+        try: out = super().transform(X)
+        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        return _taken(X, np.flatnonzero(mask), out) if mask.any() and is_table(X) and is_table(out) else out
+
+    def inverse_transform(self,
+        X, # what `transform` returned
+    ):
+        "The columns where they were, zeros in place of those that were not selected"
+        try: return super().inverse_transform(X)
+        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+
+    def get_feature_names_out(self,
+        input_features=None, # None, or the names of fit
+    ):
+        "Names of the selected columns; draws nothing, as displays call it: after `partial_fit` call `finish`"
+        check_is_fitted(self, msg="no result is drawn yet: call fit, or finish after partial_fit")
+        return super().get_feature_names_out(input_features)
+
+    def _simulates(self) -> bool:
+        "Is the result one of a simulation?"
+        result = vars(self).get("selection_")
+        return result is not None and result.release.simulated
+
+    def __repr__(self, N_CHAR_MAX=700):
+        text = super().__repr__(N_CHAR_MAX)
+        return f"{text}\n{SIMULATION}" if self._simulates() else text
+
+    def _repr_html_inner(self): return super()._repr_html_inner() + _shown_in_html(self)
+
+    def _repr_mimebundle_(self, **kwargs):
+        "The diagram and, if there is one, the selection"
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle: bundle["text/html"] += _shown_in_html(self)
+        return bundle
+
+    def __sklearn_is_fitted__(self): return "selection_" in vars(self)
+
+def _taken(X, columns: np.ndarray, like):
+    "Columns of a table, in the kind of table that scikit-learn made of them"
+    import narwhals.stable.v1 as nw
+    table = nw.from_native(X, eager_only=True)[:, columns.tolist()]
+    return table.to_pandas() if nw.from_native(like).implementation.is_pandas() else table.to_polars()
+
+def _shown_in_html(selector) -> str:
+    "The selection of a fitted selector for Jupyter; nothing before: looking draws nothing"
+    selection = vars(selector).get("selection_")
+    return "" if selection is None else selection._repr_html_()
+
+# %% ../nbs/70_selector.ipynb #284f63e4
+_AWAY = "a clone of this selector goes to another process or a file"
+
+class _Accountable(_Selected):
+    "Draws a release, counts what it spent, and asks it again for nothing"
     _moments = None  # sums of rows collected and not yet released
     _spent = None    # budgets spent so far
     _releases = 0    # how often noise was drawn
     _simulations = 0 # how many of these were simulations
+    _account = None  # what it and its clones have drawn
+
+    def _draw(self, method: Method, question: Question, source: Source) -> _Accountable:
+        "Release and select, and count what it spent"
+        how = {name: getattr(self, name) for name in _draws(method.word)}
+        made_from = _made_from(source.dictionary, source.names)
+        columns = tuple(dict.fromkeys(made_from))
+        if not _spends(method.word):
+            return self._keep(release_and_select(method, question, source, **how), made_from, columns)
+        total = _add_up(self._spent, method.budget)
+        meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
+        if meter.private: self._warn(method)
+        try: selection = release_and_select(method, question, source, **how | {"sampler": meter})
+        finally:
+            if meter.drawn:
+                self._spent = total
+                self._releases += 1
+                self._simulations += not meter.private
+                self._family().enter(method.word, method.budget, not meter.private)
+        return self._keep(selection, made_from, columns)
+
+    def _family(self) -> _Account:
+        "The account that this object shares with its clones"
+        if self._account is None: self._account = _Account(fresh_id())
+        return self._account
+
+    def _warn(self, method: Method) -> None:
+        "Say what a further release by this object, or by another one of its family, comes to"
+        if self._spent:
+            sentence = _spends_again(method, self._spent, self._simulations, self.ledger)
+            warnings.warn(sentence, stacklevel=4)
+        elif any(not simulated for *_, simulated in self._family().draws.values()):
+            self._warn_of_search(method, "this is a clone of a selector that was fitted", 5)
+
+    def _warn_of_search(self, method: Method, start: str, stacklevel: int) -> None:
+        "Once for a family without a ledger"
+        account = self._family()
+        if self.ledger is not None or account.told: return
+        warnings.warn(_spends_k_budgets(method, account, start), stacklevel=stacklevel)
+        account.told = True
+
+    def select_again(self,
+        fdr=None,       # q: another bound on the false discovery rate; None, here and below: as before
+        rule=None,      # another rule
+        statistic=None, # another statistic
+        offset=None,    # 1 or 0
+        s=None,         # another way to choose knockoffs
+        sigma=None,     # the public noise level
+    ) -> _Accountable:
+        "Another question to the release of the last fit: reads nothing, draws nothing, spends nothing"
+        asked = dict(fdr=fdr, rule=rule, statistic=statistic, offset=offset, s=s, sigma=sigma)
+        asked = {name: value for name, value in asked.items() if value is not None}
+        release = self.selection_.release
+        for name in set(asked) - set(chooses(release.method)):
+            raise InputError(f"{name}={shown(asked[name])} cannot be chosen after a release by "
+                             f"method={release.method!r}: choose {', '.join(chooses(release.method))}")
+        before = {name: getattr(self, name) for name in chooses(release.method)}
+        question = {name: value for name, value in (before | asked).items() if value is not None}
+        self._keep(select(release, **question), self._made_from, self._columns)
+        return self.set_params(**asked)
+
+    @property
+    def privacy_(self) -> Privacy:
+        "What is protected and what was spent; looking at it draws nothing"
+        family = _Account("") if self._account is None else self._account
+        if not family.draws and self._moments is None: check_is_fitted(self)
+        account = dict(spent=self._spent, releases=self._releases, simulations=self._simulations,
+                       family=len(family.draws), together=family.total)
+        result = vars(self).get("selection_")
+        if result is None:
+            state = "There is no result at present."
+            if self._simulates(): state = f"{SIMULATION} {state}"
+            return Privacy(self.method, None, None, guarantee=state,
+                           rows_per_person=self.rows_per_person or 1, **account)
+        budget = result.release.budget
+        epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
+        together = getattr(result.release, "rows_per_person", 1)
+        return Privacy(result.method, epsilon, delta, guarantee=result.guarantee,
+                       rows_per_person=together, **account)
+
+    def _simulates(self) -> bool:
+        "Is the result one of a simulation, or will it be?"
+        if "selection_" in vars(self): return super()._simulates()
+        return self.simulation is not False or not getattr(self.sampler, "private", True)
+
+    def __getstate__(self):
+        "For pickles and copies: never exact sums, never what noise is drawn from"
+        if self._moments is not None:
+            raise InputError("this selector holds exact sums of rows that are not released yet, "
+                             "and a copy of it could be released once more: "
+                             "call finish before it is saved or copied, or clone it and start again")
+        if not getattr(self.sampler, "private", True):
+            raise InputError("this selector's sampler could tell the noise that it drew, "
+                             "or draw it again from a copy: call set_params(sampler=None) before it is saved")
+        if self._account is not None and not self.__sklearn_is_fitted__() and not self._simulates():
+            with suppress(InputError): # parameters that no fit would take spend nothing
+                method, _ = self._asked()
+                if _spends(method.word): self._warn_of_search(method, _AWAY, 3)
+        return super().__getstate__()
+
+    def __sklearn_clone__(self):
+        "A clone draws with the same sampler, not with a copy that repeats its noise, and shares the account"
+        fresh = super().__sklearn_clone__().set_params(sampler=self.sampler)
+        fresh._account = self._family()
+        return fresh
+
+    def _forget(self) -> None:
+        "Drop results and collected rows; what was spent stays spent"
+        super()._forget()
+        for name in ("_moments", "_encoding"): vars(self).pop(name, None)
+
+# %% ../nbs/70_selector.ipynb #605e3725
+class DPKnockoffSelector(_Accountable):
+    "Variable selection with FDR control and differential privacy, as a scikit-learn selector"
     _encoding = None # the dictionary by which collected rows were encoded
 
     def __init__(self, *,
@@ -355,7 +706,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
     ) -> DPKnockoffSelector:
         "Select, from scratch: every call draws noise and spends; if refused, all stays as it was"
         method, question = self._asked()
-        _check_bounds(method, X)
+        _check_bounds(method, X, self._encodes(X))
         before = dict(vars(self))
         try:
             self._forget()
@@ -370,17 +721,20 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
     ) -> DPKnockoffSelector:
         "Add rows to those collected so far; nothing is drawn, and nothing spent"
         method, _ = self._asked()
-        clip = _clip_of_sums(method)
+        _check_bounds(method, X, self._encodes(X))
+        _check_sums(method, self._encodes(X))
         if "selection_" in vars(self):
             again = " (which spends again)" if _spends(method.word) else ""
             raise InputError("partial_fit after the result was drawn would need a second one: "
                              f"call fit with all rows{again}, or partial_fit of a clone")
         first = self._moments is None
-        if not first: self._collected(method)(clip)  # refuses other bounds
-        part = self._open(method, X, y, first, least=1)(clip)
+        if not first: self._in_bounds(method, self._collected(method))  # refuses other bounds
+        part = self._in_bounds(method, self._open(method, X, y, first, least=1))
         self._moments = part if first else self._moments + part
         if first: self._encoding = self._dictionary()
         return self
+
+    def _in_bounds(self, method: Method, source: Source): return source(_clip_of_sums(method, source))
 
     def _dictionary(self): return None if self.dictionary is None else as_dictionary(self.dictionary)
 
@@ -396,7 +750,7 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         if self._moments is None: check_is_fitted(self)
         if "selection_" in vars(self): return self
         method, question = self._asked()
-        _clip_of_sums(method)  # refuses what needs more than these sums
+        _check_sums(method, self.dictionary is not None)
         before = self._releases
         source = self._collected(method)
         collected = vars(self).pop("_moments")  # nobody else can release them meanwhile
@@ -409,58 +763,31 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         "The rows as a source; the columns are remembered, or compared with those remembered"
         if not _is_elsewhere(X, y): _check_table(X, y)
         if _is_elsewhere(X, y) or self._encodes(X):
-            source = method.open(X, y, self.dictionary, self.groups)
+            try: source = method.open(X, y, self.dictionary, self.groups)
+            except InputError as error: raise _about_X(error) from None
             if source.rows is not None and source.rows < least:
                 raise InputError(f"X has {source.rows} rows: pass at least {least}")
             if first: self._remember(source, named=_is_elsewhere(X, y) or is_table(X))
             return source
         labels = _labels(X)
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
-        X, y = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
-        source = open_source(X, y, columns=getattr(self, "feature_names_in_", own))
+        try:
+            rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
+            if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("something is no number")
+        except (ValueError, TypeError) as error: raise _in_words(error, self, X, y) from None
+        source = open_source(*rows, columns=getattr(self, "feature_names_in_", own))
         return method.open(source, groups=self.groups)
 
     def _encodes(self, X) -> bool:
         "Are columns turned into numbers by a public dictionary: the one given, or that of the law's levels?"
-        return self.dictionary is not None or is_table(X) and hasattr(self.law, "dictionary")
+        return self.dictionary is not None or hasattr(self.law, "dictionary") and is_table(X)
 
     def _remember(self, source: Source, named: bool) -> None:
         "The columns of the data, as scikit-learn knows them"
-        raw = list(dict.fromkeys(_made_from(source)))
+        raw = list(dict.fromkeys(_made_from(source.dictionary, source.names)))
         self.n_features_in_ = len(raw)
         vars(self).pop("feature_names_in_", None)
         if named: self.feature_names_in_ = np.array(raw, dtype=object)
-
-    def _draw(self, method: Method, question: Question, source: Source) -> DPKnockoffSelector:
-        "Release and select, and count what it spent"
-        how = {name: getattr(self, name) for name in _draws(method.word)}
-        made_from = _made_from(source)
-        if not _spends(method.word):
-            return self._keep(release_and_select(method, question, source, **how), made_from)
-        total = _add_up(self._spent, method.budget)
-        meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
-        if self._spent and meter.private:
-            sentence = _spends_again(method, self._spent, self._simulations, self.ledger)
-            warnings.warn(sentence, stacklevel=3)
-        try: selection = release_and_select(method, question, source, **how | {"sampler": meter})
-        finally:
-            if meter.drawn:
-                self._spent = total
-                self._releases += 1
-                self._simulations += not meter.private
-        return self._keep(selection, made_from)
-
-    def _keep(self, selection, made_from: tuple) -> DPKnockoffSelector:
-        "The result, in place of all results before and of the rows collected"
-        self._forget()
-        self._made_from = made_from
-        self.selection_ = selection
-        for name in ("W", "threshold", "signs"): setattr(self, f"{name}_", getattr(selection, name))
-        return self
-
-    def _forget(self) -> None:
-        "Drop results and collected rows; what was spent stays spent"
-        for name in (*_RESULTS, "_moments", "_encoding", "_made_from"): vars(self).pop(name, None)
 
     def __getattr__(self, name):
         "Results that were not drawn yet are drawn when they are asked for"
@@ -468,80 +795,16 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         if name == "privacy_": check_is_fitted(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @property
-    def privacy_(self) -> Privacy:
-        "What is protected and what was spent; looking at it draws nothing"
-        if not self._releases and self._moments is None: check_is_fitted(self)
-        account = dict(spent=self._spent, releases=self._releases, simulations=self._simulations)
-        result = vars(self).get("selection_")
-        if result is None:
-            state = "There is no result at present."
-            if self._simulates(): state = f"{SIMULATION} {state}"
-            return Privacy(self.method, None, None, guarantee=state,
-                           rows_per_person=self.rows_per_person or 1, **account)
-        budget = result.release.budget
-        epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
-        together = getattr(result.release, "rows_per_person", 1)
-        return Privacy(result.method, epsilon, delta, guarantee=result.guarantee,
-                       rows_per_person=together, **account)
-
-    def _simulates(self) -> bool:
-        "Is the result one of a simulation, or will it be?"
-        result = vars(self).get("selection_")
-        if result is not None: return result.release.simulated
-        return self.simulation is not False or not getattr(self.sampler, "private", True)
-
-    def __repr__(self, N_CHAR_MAX=700):
-        text = super().__repr__(N_CHAR_MAX)
-        return f"{text}\n{SIMULATION}" if self._simulates() else text
-
-    def __getstate__(self):
-        "For pickles and copies: never exact sums, never what noise is drawn from"
-        if self._moments is not None:
-            raise InputError("this selector holds exact sums of rows that are not released yet, "
-                             "and a copy of it could be released once more: "
-                             "call finish before it is saved or copied, or clone it and start again")
-        if not getattr(self.sampler, "private", True):
-            raise InputError("this selector's sampler could tell the noise that it drew, "
-                             "or draw it again from a copy: call set_params(sampler=None) before it is saved")
-        return super().__getstate__()
-
-    def __sklearn_clone__(self):
-        "A clone draws with the same sampler, not with a copy that repeats its noise"
-        return super().__sklearn_clone__().set_params(sampler=self.sampler)
-
-    def transform(self,
-        X, # array or table with the columns of fit
-    ):
-        "The selected columns; if there are none, a warning says why"
-        if not self.get_support().any(): warnings.warn(self.selection_.explain(), stacklevel=3)
-        return super().transform(X)
-
     def fit_transform(self,
         X,      # array or table (n, p)
         y=None, # n responses
     ):
         "Fit, and the selected columns"
-        _check_bounds(self._asked()[0], X)
+        _check_bounds(self._asked()[0], X, self._encodes(X))
         if _is_elsewhere(X, y) or y is None and self.dictionary is not None:
             raise InputError("fit_transform hands rows on, and there is no array or table of them: "
                              "call fit, then transform an array or a table")
         return super().fit_transform(X, y)
-
-    def get_feature_names_out(self,
-        input_features=None, # None, or the names of fit
-    ):
-        "Names of the selected columns; draws nothing, as displays call it: after `partial_fit` call `finish`"
-        check_is_fitted(self, msg="no result is drawn yet: call fit, or finish after partial_fit")
-        return super().get_feature_names_out(input_features)
-
-    def _get_support_mask(self):
-        "Columns of the data of which a selected variable was made"
-        variables = self.selection_.release.variables
-        chosen = {self._made_from[j] for j in variables.columns(np.flatnonzero(self.selection_.support))}
-        return np.array([name in chosen for name in dict.fromkeys(self._made_from)])
-
-    def __sklearn_is_fitted__(self): return "selection_" in vars(self)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -552,3 +815,70 @@ class DPKnockoffSelector(SelectorMixin, BaseEstimator):
         noisy = self.method != "none" and self._simulates() is False
         tags.non_deterministic = noisy or self.sampler is not None
         return tags
+
+# %% ../nbs/70_selector.ipynb #d520f41d
+_SAVED = {"private moments": PrivateMoments, "private products": ProductsRelease} # by what their files say
+
+def _released(release) -> Release:
+    "A release, or the one that was saved there"
+    if isinstance(release, Release): return release
+    if not _is_path(release):
+        raise InputError(f"release={shown(release)} is no release: pass selector.selection_.release, what a "
+                         "method's release(...) returned, or the path of a saved one")
+    kind = archive_kind(release)
+    if kind in _SAVED: return _SAVED[kind].load(release)
+    raise InputError(f"release={os.fspath(release)!r} holds {kind}, which is no release: "
+                     "pass what release.save(...) wrote")
+
+class ReleaseSelector(_Selected):
+    "Selects columns from a release that is there already: draws nothing, spends nothing"
+    def __init__(self, *,
+        release=None,    # a Release, or the path of a saved one
+        fdr=0.2,         # q: the wanted bound on the false discovery rate
+        rule=None,       # "knockoffs", "bh", "dbh", "by", "ebh"; None: the release's own
+        statistic=None,  # a Statistic or a function f(A, b) -> p numbers; default: the release's own
+        offset=1,        # 1: knockoff+ (FDR); 0: modified rate only
+        s=None,          # how far knockoffs are from originals, where they are drawn now
+        sigma=None,      # public noise level, if the release can use it
+        dictionary=None, # the one by which the rows were encoded, if columns were joined to groups
+    ):
+        for name, value in list(locals().items()):
+            if name not in ("self", "__class__"): setattr(self, name, value)
+
+    def fit(self,
+        X,      # array or table with the columns that the release was made from
+        y=None, # nothing: the responses are in the release
+    ) -> ReleaseSelector:
+        "Select from the release; of X, only the names of the columns are looked at"
+        release = _released(self.release)
+        asked = {name: value for name, value in self.get_params(deep=False).items()
+                 if name not in ("release", "dictionary")}
+        selection = select(release, **asked)
+        _check_table(X, None)
+        width = len(_labels(X)) if is_table(X) else as_matrix(X).shape[1]
+        labels = tuple(name for name in _labels(X) if isinstance(name, str))
+        made_from = self._columns_behind(release, labels)
+        known = tuple(dict.fromkeys(made_from))
+        if labels: different = _difference(list(labels), sorted(known, key=_place(labels)), "the release")
+        else: different = f"X has {width} columns, and the release {len(known)}" * (width != len(known))
+        if different:
+            raise InputError(f"{different}: pass the columns that the release was made from, "
+                             f"{listed(known)}, and the dictionary, if there was one")
+        validate_data(self, X, skip_check_array=True)  # remembers the columns
+        return self._keep(selection, made_from, labels or known)
+
+    def _get_support_mask(self):
+        check_is_fitted(self)
+        return super()._get_support_mask()
+
+    def _columns_behind(self, release: Release, labels: tuple) -> tuple:
+        "For every column of the release, the column of the data: by the dictionary, or by a factor's name"
+        names = [name for name in release.columns if name != INTERCEPT]
+        if self.dictionary is not None: return _made_from(as_dictionary(self.dictionary), names)
+        groups = getattr(release, "groups", None) or {}
+        factors = {label: name for name, members in groups.items() if name in labels for label in members}
+        return tuple(factors.get(name, name) for name in names)
+
+def _place(labels: tuple):
+    "Sorts names as they stand among the labels, others first"
+    return lambda name: labels.index(name) if name in labels else -1

@@ -12,10 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
@@ -37,7 +39,7 @@ from dp_knockoff.moments import ExactMoments
 from dp_knockoff.passes import MomentsSource
 from dp_knockoff.samplers import NumpySampler, SecureSampler
 from dp_knockoff.selection import select
-from dp_knockoff.selector import DPKnockoffSelector, Meter, Privacy
+from dp_knockoff.selector import DPKnockoffSelector, Meter, Privacy, ReleaseSelector
 from dp_knockoff.sources import moments_of, open_source
 from dp_knockoff.statistics import Statistic, csm, ols
 from dp_knockoff.testing import refusal
@@ -509,7 +511,9 @@ def test_no_pickle_holds_a_generator_or_exact_moments(word):
     for draw in draws:
         fitted = MAKE[word](**draw).fit(X, y)
         for model in (MAKE[word](**draw), fitted, clone(fitted), copy.deepcopy(fitted)):
-            assert not secrets_in(pickle.dumps(model))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a clone that leaves is warned of
+                assert not secrets_in(pickle.dumps(model))
 
 
 def test_a_pickle_that_holds_them_would_be_noticed():
@@ -984,7 +988,7 @@ def test_chunks_give_what_fit_gives(make, change, response):
 @pytest.mark.parametrize("change, words", [
     (dict(rounds=2), "rounds=2 needs 2 passes, "
      "and partial_fit sees every row once: pass rounds=1, or call fit"),
-    (dict(response_center="private"), "response_center='private' needs a pass of its own, "
+    (dict(response_center="private"), "response_center='private' needs passes of its own, "
      "and partial_fit sees every row once: pass a public number, or call fit"),
     (dict(row_bound="private"), "row_bound='private' needs passes of its own, "
      "and partial_fit sees every row once: pass a public number, or call fit")])
@@ -1105,7 +1109,8 @@ def test_another_question_may_be_asked_until_the_draw():
 def test_fitting_twice_warns_and_counts():
     model = moments(**RELEASED)
     assert not warned(model.fit, X, Y)
-    assert model.privacy_ == Privacy("moments", 2., 1e-5, Budget(2., 1e-5), 1, model.selection_.guarantee)
+    one = Budget(2., 1e-5)
+    assert model.privacy_ == Privacy("moments", 2., 1e-5, one, 1, model.selection_.guarantee, 1, 0, 1, one)
     assert model.privacy_.unit == "replace one row"
     text, = warned(model.fit, X, Y)
     assert "spends again: together (epsilon=4, delta=2e-05) by composition" in text
@@ -1119,7 +1124,7 @@ def test_fitting_twice_warns_and_counts():
     assert model.privacy_.epsilon == 1. and model.privacy_.method == "moments"
     model.set_params(epsilon=1., method="moments")
     fresh = clone(model)
-    assert not warned(fresh.fit, X, Y) and fresh.privacy_.spent == Budget(1., 1e-5)
+    assert "k budgets" in warned(fresh.fit, X, Y)[0] and fresh.privacy_.spent == Budget(1., 1e-5)
 
 
 def test_the_warning_points_at_the_caller():
@@ -1385,7 +1390,7 @@ def test_what_a_method_understands_is_not_refused(word, name):
     (moments(statistic=own_statistic), X, Y, "has no meaning for rule='bh'"),
     (moments(), X, Y[:-1], "inconsistent"), (moments(), X[:1], Y[:1], "1 sample"),
     (moments(), X, np.where(Y > 0, np.inf, Y), "infinity"), (moments(), np.where(X > 3, np.nan, X), Y, "NaN"),
-    (moments(), TABLE.assign(a="text"), Y, "text"), (moments(), X, None, "requires y"),
+    (moments(), TABLE.assign(a="text"), Y, "column 'a'"), (moments(), X, None, "requires y"),
     (moments(), X[0], Y, "2D"), (moments(), X, np.c_[Y, Y], "1d"), (moments(), WITH_Y, "z", "'z'"),
     (moments(), WITH_Y.assign(a="text"), "y", "text"),
     (moments(), lambda z: z, None, "takes an argument"), (moments(), open_source(X, Y), Y, "y was given"),
@@ -1407,6 +1412,409 @@ def test_a_statistic_of_ones_own():
     assert (own.W_ == named.W_).all()
     assert none(statistic=for_eight).fit(X, Y).W_.shape == (8,)  # fine where the number of columns is known
     assert none(statistic=for_eight).partial_fit(X, Y).W_.shape == (8,)
+
+
+# sentences about columns
+
+def with_a(value, row=1700):
+    "The table with another value in a cell of column c"
+    table = TABLE.astype(object) if isinstance(value, (str, dict)) else TABLE.copy()
+    table["c"] = [value if i == row else old for i, old in enumerate(table["c"])]
+    return table
+
+
+BAD_COLUMNS = {
+    "text": (TABLE.assign(c="cancer"), "not numbers"), "one text": (with_a("cancer"), "not numbers"),
+    "categories": (TABLE.assign(c=pd.Categorical(["cancer"] * 3000)), "not numbers"),
+    "dates": (TABLE.assign(c=pd.Timestamp("2020-02-03")), "not numbers"), "dict": (with_a({}), "not numbers"),
+    "polars text": (pl.from_pandas(TABLE.assign(c="cancer")), "not numbers"),
+    "hole": (with_a(np.nan), "NaN or infinite"), "infinite": (with_a(-np.inf), "NaN or infinite"),
+    "null": (pl.from_pandas(with_a(np.nan)), "NaN or infinite"),
+    "nullable": (TABLE.assign(c=pd.array([1., pd.NA] * 1500, dtype="Float64")), "")}
+
+
+@pytest.mark.parametrize("kind", BAD_COLUMNS)
+def test_a_bad_column_is_named_and_no_cell_is_repeated(kind):
+    sampler = Recorder()
+    table, words = BAD_COLUMNS[kind]
+    for model in (moments(sampler=sampler), none(), labels(sampler=sampler), products(sampler=sampler)):
+        for method in (model.fit, model.partial_fit):
+            if model.method in ("labels", "products") and method == model.partial_fit: continue
+            text = refusal(method, table, Y)
+            assert text.startswith("X: column 'c' ") and words in text and "dictionary" in text, text
+            assert "cancer" not in text and "2020" not in text and "1700" not in text and "\n" not in text
+            with pytest.raises(InputError) as caught: method(table, Y)
+            assert caught.value.__suppress_context__  # scikit-learn's own error would show the cell
+    assert not sampler.log
+
+
+def test_columns_of_arrays_are_named_by_number():
+    mixed = np.where(np.arange(8) == 5, "cancer", X.astype(object))
+    for rows in (mixed, mixed.tolist(), np.where(np.arange(8) == 5, np.nan, X)):
+        text = refusal(moments().fit, rows, Y)
+        assert text.startswith("X: column 'x5' ") and "cancer" not in text
+
+
+@pytest.mark.parametrize("data, response, words", [
+    (X, np.where(Y > 0, "cancer", "none"), "y holds values that are not numbers: pass numbers"),
+    (X, np.where(Y > 9, np.nan, Y), "drop those rows from X and y"), (X, Y[:-1], "pass one response in y"),
+    (X, np.c_[Y, Y], "pass one response in y"), (X[:1], Y[:1], "pass more rows in X"),
+    (X[:, :0], Y, "pass at least one column"), (TABLE[[]], Y, "X has no columns"),
+    (X[:, 0], Y, "X.reshape(-1, 1)"), (TABLE["a"], Y, "pass X.to_frame()"), (X * 1j, Y, "pass real ones"),
+    (X, None, "pass y, the responses, or the name of their column")])
+def test_what_is_wrong_with_all_rows_has_a_way_out_and_shows_none_of_them(data, response, words):
+    text = refusal(moments().fit, data, response)
+    assert words in text and "cancer" not in text and "\n" not in text
+    assert f"{X[0, 0]:.4f}"[-4:] not in text
+
+
+OTHER_COLUMNS = {
+    "lost": (NAMES[:-1], "X has no column 'h', which fit had"),
+    "new": ([*NAMES, "z"], "X has a column 'z', which fit had not"),
+    "order": (["b", "a", *NAMES[2:]], "in another order ('b' where fit had 'a')"),
+    "renamed": (["z", *NAMES[1:]], "X has no column 'a', which fit had")}
+
+
+@pytest.mark.parametrize("kind", OTHER_COLUMNS)
+def test_other_columns_than_in_fit_are_named(kind):
+    names, words = OTHER_COLUMNS[kind]
+    other = TABLE.assign(z=1.)[names]
+    started = moments().partial_fit(TABLE, Y)
+    for ask in (moments().fit(TABLE, Y).transform, lambda X: started.partial_fit(X, Y)):
+        with pytest.raises(InputError, match="The feature names should match") as caught: ask(other)
+        first = str(caught.value).splitlines()[0]
+        assert words in first and "X[list(selector.feature_names_in_)]" in first
+
+
+def test_another_number_of_columns_than_in_fit_is_told():
+    model = moments().fit(TABLE, Y)
+    with pytest.warns(UserWarning, match="valid feature names"): text = refusal(model.transform, X[:, :3])
+    assert "X has 3 features" in text and "pass the columns of fit, 'a', 'b', 'c'" in text
+    assert "columns that transform returned" in refusal(model.inverse_transform, X)
+    assert "column 'c'" in refusal(model.transform, with_a(np.nan))
+    with pytest.raises(NotFittedError): moments().transform(TABLE)
+
+
+def test_a_dictionary_speaks_of_X():
+    for table, words in ((TRIAL.assign(extra="x"), "add [columns.extra], or leave it out of X"),
+                         (TRIAL.to_numpy(), "set_output(transform='pandas')")):
+        text = refusal(designed().fit, table, OUTCOME.to_numpy())
+        assert words in text and "columns=[...]" not in text
+    steps = make_pipeline(FunctionTransformer(np.asarray), designed())
+    assert "set_output(transform='pandas')" in refusal(steps.fit, TRIAL, OUTCOME)
+
+
+# searches
+
+def search_space(): return dict(dpknockoffselector__row_bound=[1.2, 1.7])
+
+
+def in_pipeline(**change): return make_pipeline(moments(**change), LinearRegression())
+
+
+def about_searches(texts): return [text for text in texts if "k budgets" in text]
+
+
+def test_a_search_without_a_ledger_is_warned_of_once_with_its_total():
+    model = in_pipeline(**RELEASED)
+    text, = about_searches(warned(cross_val_score, model, X, Y))
+    assert "ledger=" in text and "ReleaseSelector" in text and "\n" not in text
+    two, ten = (DPKnockoffSelector(**MOMENTS).set_params(ledger=Ledger(epsilon=50., delta=1e-5), **SIMULATED)
+                for _ in range(2))
+    for fits, rehearsed in ((2, two), (10, ten)):
+        for _ in range(fits): rehearsed.fit(X, Y)
+        assert f"epsilon={rehearsed.ledger.spent:.4g}, delta=1e-05" in text  # what a ledger says, too
+    told = model[0].privacy_
+    assert (told.family, told.releases, told.spent) == (5, 0, None) and told.together.delta == 1e-5
+    assert "With its clones: " in repr(told) and "5 releases" in repr(told)
+    assert not about_searches(warned(cross_val_score, model, X, Y)) and model[0].privacy_.family == 10
+    again = in_pipeline(**RELEASED)
+    assert len(about_searches(warned(GridSearchCV(again, search_space(), cv=2).fit, X, Y))) == 1
+
+
+def test_a_search_that_is_warned_of_can_be_forbidden():
+    model = in_pipeline(**RELEASED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match="k budgets"):
+                cross_val_score(model, X, Y, error_score="raise")
+    assert model[0].privacy_.family == 1  # the first fit of all
+
+
+def test_who_is_not_warned_of_a_search():
+    ledger = Ledger(epsilon=50., delta=1e-5)
+    for model in (in_pipeline(**RELEASED, ledger=ledger), in_pipeline(), make_pipeline(none())):
+        scored = make_pipeline(*model, LinearRegression()) if len(model) == 1 else model
+        assert not about_searches(warned(cross_val_score, scored, X, Y))
+    assert len(ledger.entries) == 5
+    simulated = moments().fit(X, Y)  # spends nothing: a release by its clone is the first
+    assert not about_searches(warned(clone(simulated).set_params(**RELEASED).fit, X, Y))
+    rehearsed = in_pipeline()
+    cross_val_score(rehearsed, X, Y)
+    assert rehearsed[0].privacy_.family == 5 and rehearsed[0].privacy_.together.epsilon < 10
+
+
+def test_the_papers_methods_are_added_up_in_a_search():
+    model = paper(**RELEASED).fit(X, y)
+    text, = about_searches(warned(clone(model).fit, X, y))
+    assert "(epsilon=1.8, delta=0.02)" in text and "not for 'two'" in text and "ledger" not in text
+
+
+def test_a_family_is_one_account_however_it_is_copied():
+    original = moments()
+    family = [original, clone(original), clone(clone(original)), copy.deepcopy(clone(original)),
+              pickle.loads(pickle.dumps(clone(original)))]
+    for model in family: model.fit(X, Y)
+    assert [model.privacy_.family for model in family] == [5] * 5
+    assert moments().fit(X, Y).privacy_.family == 1
+    elsewhere = pickle.dumps(family[1])
+    import dp_knockoff.selector as module
+    module._ACCOUNTS.clear()  # as in another process
+    there = pickle.loads(elsewhere)
+    there.fit(X, Y)
+    assert there.privacy_.family == 6 and original.privacy_.family == 5
+
+
+def test_draws_in_another_process_come_back_once():
+    original = moments()
+    sent = pickle.dumps(clone(original))
+    import dp_knockoff.selector as module
+    kept = dict(module._ACCOUNTS)
+    module._ACCOUNTS.clear()
+    there = pickle.loads(sent).fit(X, Y)
+    back = pickle.dumps(there)
+    module._ACCOUNTS.clear()
+    module._ACCOUNTS.update(kept)
+    for _ in range(3): assert pickle.loads(back).privacy_.family == original.privacy_.family == 1
+
+
+def test_clones_that_leave_are_warned_of_before_anything_is_drawn():
+    sampler = SecureSampler()
+    model = clone(moments(**RELEASED, sampler=sampler))
+    text, = warned(pickle.dumps, model)
+    assert "another process" in text and "k budgets" in text and model._releases == 0
+    assert not warned(pickle.dumps, model)                       # once
+    assert not warned(pickle.dumps, moments(**RELEASED))         # no clone
+    assert not warned(pickle.dumps, clone(moments()))            # a simulation
+    assert not warned(pickle.dumps, clone(moments(epsilon=-1.)))  # cannot be fitted
+    fitted = clone(moments(**RELEASED)).fit(X, Y)
+    assert not warned(pickle.dumps, fitted) and not warned(copy.deepcopy, fitted)
+
+
+def test_what_was_told_is_not_told_again_in_another_process():
+    import dp_knockoff.selector as module
+    original = moments(**RELEASED).fit(X, Y)
+    model = clone(original)
+    assert about_searches(warned(pickle.dumps, model))
+    for told, expected in ((True, 0), (False, 1)):
+        original._account.told = told
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sent = pickle.dumps(original)  # fitted: nobody is warned
+        module._ACCOUNTS.clear()  # as in another process
+        assert len(about_searches(warned(clone(pickle.loads(sent)).fit, X, Y))) == expected
+
+
+def test_two_processes_share_a_ledger(tmp_path):
+    ledger = Ledger(tmp_path / "study.jsonl", epsilon=50., delta=1e-5)
+    search = GridSearchCV(in_pipeline(ledger=str(ledger.path)), search_space(), cv=2, n_jobs=2)
+    search.fit(X, Y)
+    assert len(ledger.entries) == 2 * 2 + 1 and all(entry.simulated for entry in ledger.entries)
+    small = Ledger(tmp_path / "small.jsonl", epsilon=3., delta=1e-5)
+    search.set_params(estimator=in_pipeline(ledger=small), error_score="raise")
+    assert "overspend" in refusal(search.fit, X, Y) and 1 <= len(small.entries) <= 3
+    memory = Ledger(epsilon=50., delta=1e-5)
+    search.set_params(estimator=in_pipeline(ledger=memory))
+    with pytest.raises(Exception, match="pickle") as caught: search.fit(X, Y)  # joblib's, who tells why
+    assert "ledger in memory" in str(caught.value.__cause__) and not memory.entries
+
+
+def test_what_a_search_costs_is_the_number_of_its_fits():
+    for make, fits in ((lambda model: GridSearchCV(model, search_space(), cv=3, refit=False), 6),
+                       (lambda model: GridSearchCV(model, search_space(), cv=3), 7),
+                       (lambda model: RandomizedSearchCV(model, search_space(), n_iter=1, cv=2), 3)):
+        ledger = Ledger(epsilon=90., delta=1e-5)
+        model = in_pipeline(ledger=ledger)
+        make(model).fit(X, Y)
+        assert len(ledger.entries) == fits == model[0].privacy_.family
+        assert np.isclose(model[0].privacy_.together.epsilon, ledger.spent, rtol=1e-9)
+
+
+def test_a_refused_refit_is_an_error_whatever_the_error_score():
+    ledger = Ledger(epsilon=2.9, delta=1e-5)  # one fit
+    search = GridSearchCV(in_pipeline(ledger=ledger), search_space(), cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert "overspend" in refusal(search.fit, X, Y)
+    assert len(ledger.entries) == 1
+
+
+# selecting again
+
+QUESTIONS = [dict(fdr=.4), dict(rule="by"), dict(rule="dbh", fdr=.1), dict(rule="knockoffs", fdr=.3),
+             dict(rule="knockoffs", offset=0, s="sdp"), dict(sigma=1.), dict(rule="ebh", fdr=.5),
+             dict(rule="knockoffs", statistic=Statistic("ols", "csm"))]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_selecting_again_is_select(question):
+    sampler = Recorder()
+    model = moments(sampler=sampler).fit(X, Y)
+    release, drawn = model.selection_.release, list(sampler.log)
+    expected = select(release, **question)
+    assert model.select_again(**question) is model and sampler.log == drawn
+    assert_agrees(model, expected)
+    assert model.privacy_.releases == 1 and model.selection_.release is release
+    for name, value in question.items(): assert getattr(model, name) == value
+    free = ReleaseSelector(release=release, **question).fit(X)
+    assert (free.W_ == expected.W).all() and (free.get_support() == expected.support).all()
+
+
+def test_selecting_again_keeps_everything_when_refused():
+    model = moments(fdr=.3).fit(X, Y)
+    before = dict(vars(model))
+    for question, words in ((dict(rule="best"), "rule='best'"), (dict(fdr=2), "fdr=2"),
+                            (dict(s="mvr"), "draws no knockoffs")):
+        assert words in refusal(model.select_again, **question)
+        assert vars(model) == before
+    assert "cannot be chosen after a release by method='products'" in refusal(
+        products().fit(X, Y).select_again, rule="bh")
+    with pytest.raises(NotFittedError): moments().select_again(fdr=.1)
+    assert (model.select_again().get_support() == model.get_support()).all() and model.selection_.fdr == .3
+    for make in MAKE.values(): assert make().fit(X, y).select_again(fdr=.5).selection_.fdr == .5
+
+
+def test_a_search_over_questions_is_one_release(tmp_path):
+    ledger = Ledger(epsilon=2., delta=1e-5)
+    release = moments(ledger=ledger).fit(TABLE, Y).selection_.release
+    path = release.save(tmp_path / "release.npz")
+    for given in (release, path, str(path)):
+        steps = make_pipeline(ReleaseSelector(release=given), LinearRegression())
+        grid = dict(releaseselector__fdr=[.1, .2], releaseselector__rule=["bh", "by"])
+        search = GridSearchCV(steps, grid, cv=3, error_score="raise")
+        assert not warned(search.fit, TABLE, Y)
+        found = search.best_estimator_[0]
+        assert list(found.get_feature_names_out()) == list(select(release, fdr=found.fdr, rule=found.rule))
+    assert len(ledger.entries) == 1
+    saved = products().fit(X, Y).selection_.release.save(tmp_path / "products.npz")
+    assert (ReleaseSelector(release=saved).fit(X).W_ == products().fit(X, Y).W_).all()
+
+
+def test_a_release_is_asked_without_looking_at_values():
+    release = moments().fit(TABLE, Y).selection_.release
+    free = ReleaseSelector(release=release).fit(TABLE * np.nan)
+    assert (free.get_support() == (BETA != 0)).all() and not get_tags(free).target_tags.required
+    turned = clone(free).fit(TABLE[NAMES[::-1]])  # another order than the release's: by name
+    assert list(turned.get_feature_names_out()) == list(free.get_feature_names_out())[::-1]
+    assert list(turned.set_output(transform="pandas").transform(TABLE[NAMES[::-1]]).columns)[-1] == "a"
+    again = pickle.loads(pickle.dumps(free))
+    assert (again.get_support() == free.get_support()).all() and SAYS in repr(again)
+    with pytest.raises(NotFittedError): clone(free).get_support()
+
+
+@pytest.mark.parametrize("change, data, words", [
+    ({}, TABLE[NAMES[1:]], "X has no column 'a', which the release had"),
+    ({}, TABLE.assign(z=1.), "X has a column 'z', which the release had not"),
+    ({}, X[:, :3], "X has 3 columns, and the release 8"),
+    (dict(release=3), X, "release=3 is no release"), (dict(release=None), X, "release=None is no release"),
+    (dict(fdr=0), X, "fdr=0"), (dict(rule="best"), X, "rule='best'"), ({}, X[:, 0], "X has shape"),
+    (dict(release="nowhere.npz"), X, "nowhere.npz")])
+def test_what_does_not_fit_a_release_is_refused(change, data, words):
+    model = ReleaseSelector(**{"release": moments().fit(TABLE, Y).selection_.release, **change})
+    with pytest.raises((InputError, TypeError), match=words): model.fit(data)
+    assert not hasattr(model, "selection_")
+
+
+def test_moments_are_no_release(tmp_path):
+    path = moments_of(X, Y, clip=Clip(1.7, 8.)).save(tmp_path / "sums.npz")
+    assert "which is no release" in refusal(ReleaseSelector(release=path).fit, X)
+
+
+def test_a_release_of_factors_selects_columns_of_the_data():
+    fitted = designed().fit(TRIAL, OUTCOME)
+    free = ReleaseSelector(release=fitted.selection_.release, fdr=.4).fit(TRIAL)
+    assert list(free.get_feature_names_out()) == list(fitted.get_feature_names_out())
+    joined = designed(groups={"who": ["sex", "site"]}).fit(TRIAL, OUTCOME)
+    model = ReleaseSelector(release=joined.selection_.release, fdr=.4)
+    assert "the dictionary, if there was one" in refusal(model.fit, TRIAL)
+    model.set_params(dictionary=DESIGN).fit(TRIAL)
+    assert list(model.get_feature_names_out()) == list(joined.get_feature_names_out())
+
+
+# tables, pipelines, displays
+
+def test_numbers_beside_text_stay_numbers_in_every_table():
+    mixed = TRIAL.assign(age=np.arange(4000.))
+    facts = {**DESIGN, "columns": {**DESIGN["columns"], "age": {"range": [0, 4000]}}}
+    outcome = OUTCOME + mixed["age"] / 500
+    for table in (mixed, pl.from_pandas(mixed), pa.Table.from_pandas(mixed)):
+        for kind, number in (("pandas", "float64"), ("polars", "Float64")):
+            model = moments(dictionary=facts, row_bound=1.5).set_output(transform=kind)
+            out = model.fit(table, outcome.to_numpy()).transform(table)
+            assert type(out).__module__.startswith(kind) and str(out["age"].dtype) == number
+            assert list(out.columns) == list(model.get_feature_names_out()) and len(out) == 4000
+            assert list(out["arm"]) == list(mixed["arm"]) and out["age"].sum() == mixed["age"].sum()
+
+
+def transforms_columns_of_polars():
+    "Not every scikit-learn's ColumnTransformer gets along with every polars, whatever its steps are"
+    plain = make_column_transformer((FunctionTransformer(), ["a"])).set_output(transform="polars")
+    try: plain.fit_transform(pl.DataFrame({"a": [1., 2.]}))
+    except (AttributeError, ValueError): return False
+    return True
+
+
+def test_names_pass_through_pipelines_and_column_transformers():
+    wide = TRIAL.assign(age=40.)
+    tables = [("pandas", wide)]
+    if transforms_columns_of_polars(): tables += [("polars", wide), ("polars", pl.from_pandas(wide))]
+    for kind, table in tables:
+        beside = make_column_transformer((designed(), FACTORS), remainder="passthrough")
+        steps = make_pipeline(beside, FunctionTransformer(feature_names_out="one-to-one"))
+        steps.set_output(transform=kind)
+        out = steps.fit_transform(table, OUTCOME.to_numpy())
+        chosen = designed().fit(TRIAL, OUTCOME).get_feature_names_out()
+        expected = [*(f"dpknockoffselector__{name}" for name in chosen), "remainder__age"]
+        assert list(out.columns) == list(steps.get_feature_names_out()) == expected
+    named = make_pipeline(designed(groups={"who": ["sex", "site"]})).set_output(transform="pandas")
+    assert {"sex", "site"} <= set(named.fit(TRIAL, OUTCOME).get_feature_names_out())
+
+
+def test_jupyter_shows_the_selection_of_a_fitted_selector():
+    fitted = moments().fit(TABLE, Y)
+    for model in (fitted, ReleaseSelector(release=fitted.selection_.release).fit(TABLE)):
+        shown = model.selection_._repr_html_()
+        assert model._repr_html_().endswith(shown) and model._repr_mimebundle_()["text/html"].endswith(shown)
+        assert type(model).__name__ in model._repr_html_()
+    for model in (moments(), moments().partial_fit(TABLE, Y)):
+        assert shown[:20] not in model._repr_html_()[-len(shown):] and "selection_" not in vars(model)
+
+
+def test_tables_effects_and_diagnosis_are_there():
+    found = moments().fit(TABLE, Y).selection_
+    assert list(found.to_frame("pandas").columns)[0] and len(found.to_frame("polars")) == 8
+    assert len(found.effects) == 6 and repr(found.diagnosis)
+
+
+# bounds that follow from a dictionary
+
+SIZES = {"target": "y", "columns": {"y": {"range": [-10, 14]}} | {name: {"range": [-3, 3]} for name in NAMES}}
+
+
+def test_a_dictionary_with_ranges_needs_no_bounds():
+    budget = dict(epsilon=2., delta=1e-5, dictionary=SIZES, **SIMULATED)
+    expected = moments_filter(WITH_Y, **budget)
+    for data, response in ((TABLE, Y), (WITH_Y, "y"), (pl.from_pandas(TABLE), Y)):
+        assert_agrees(DPKnockoffSelector(**budget).fit(data, response), expected)
+    whole = DPKnockoffSelector(**budget, **ONCE).fit(TABLE, Y)
+    parts = DPKnockoffSelector(**budget)
+    for rows in (slice(0, 1100), slice(1100, None)): parts.partial_fit(TABLE[rows], Y[rows])
+    assert (parts.W_ == whole.W_).all() and parts.selection_.release.clip == whole.selection_.release.clip
+    less = {"columns": {**SIZES["columns"], "c": {}}, "target": "y"}
+    for method in ("fit", "partial_fit"):
+        text = refusal(getattr(DPKnockoffSelector(**{**budget, "dictionary": less}), method), TABLE, Y)
+        assert "'c'" in text and "row_bound" in text
 
 
 # dictionaries and groups
@@ -1450,7 +1858,7 @@ def test_the_levels_of_a_law_are_a_dictionary():
     assert (model.W_ == designed().fit(TRIAL, OUTCOME).W_).all() and list(model.feature_names_in_) == FACTORS
     assert get_tags(model).input_tags.string and not get_tags(products()).input_tags.string
     plain = designed(dictionary=None, law=LAW, fdr=.2)
-    with pytest.raises(ValueError, match="could not convert string"): plain.fit(TRIAL, OUTCOME)
+    assert "column 'arm' of type str" in refusal(plain.fit, TRIAL, OUTCOME)
 
 
 def test_a_law_for_numbers_and_a_dictionary_for_text():
