@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .errors import InputError, check_fraction
+from .errors import check_fraction
 from .normal_tests import normal_sizes, two_sided
+from .tables import Table
 from .variables import Variables
 
 # %% auto #0
@@ -50,6 +51,9 @@ class Effect(NamedTuple):
     z: float        # estimate over standard error
     pvalue: float   # of the variable
 
+_SHOWN = "estimate", "se", "low", "high", "z", "p-value" # heads of the numbers
+_FORMATS = {"z": ".2f", "p-value": ".2g"}
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects:
     "Estimates with standard errors, intervals and p-values: a row a column"
@@ -69,29 +73,21 @@ class Effects:
         numbers = (getattr(self, name).tolist() for name in Effect._fields[2:])
         return (Effect(*row) for row in zip(self.names, self.variables, *numbers))
 
-    def to_frame(self):
-        "The table as a pandas DataFrame, or a polars one where there is no pandas"
-        columns = {name: list(values) for name, values in zip(Effect._fields, zip(*self))}
-        columns = columns or {name: [] for name in Effect._fields}
-        for library in ("pandas", "polars"):
-            try: module = __import__(library)
-            except ImportError: continue
-            return module.DataFrame(columns)
-        raise InputError("a frame needs pandas or polars, and neither is installed: "
-                         "install one, or iterate over the rows")
+    def to_frame(self,
+        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+    ):
+        "The table as a data frame"
+        return Table(Effect._fields, self).to_frame(library)
 
-    def __repr__(self):
+    def table(self) -> Table:
+        "The table as it is shown: the variables' names only where they are not the columns'"
         grouped = self.names != self.variables
-        def words(row): return [row.name, *([row.variable] if grouped else [])]
-        def numbers(row): return [*(f"{x:.4g}" for x in row[2:6]), f"{row.z:.2f}", f"{row.pvalue:.2g}"]
-        head = ["column", *(["variable"] if grouped else []), "estimate", "se", "low", "high", "z", "p-value"]
-        lines = [head] + [words(row) + numbers(row) for row in self]
-        widths = [max(map(len, column)) for column in zip(*lines)]
-        left = 1 + grouped
-        def line(cells):
-            words = [cell.ljust(width) for cell, width in zip(cells[:left], widths)]
-            return "  ".join(words + [cell.rjust(width) for cell, width in zip(cells[left:], widths[left:])])
-        return "\n".join([*map(line, lines), f"{100 * self.level:g} % intervals, {self.kind}."])
+        head = ["column", "variable", *_SHOWN] if grouped else ["column", *_SHOWN]
+        rows = [row if grouped else (row.name, *row[2:]) for row in self]
+        return Table(head, rows, f"{100 * self.level:g} % intervals, {self.kind}.", _FORMATS)
+
+    def __repr__(self): return repr(self.table())
+    def _repr_html_(self): return self.table()._repr_html_()
 
 def effects_of(
     beta: np.ndarray,     # coefficients, in the release's units, of the ones last (if any)

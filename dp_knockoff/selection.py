@@ -7,25 +7,35 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
 from .clip import INTERCEPT
 from .effects import Effects, check_level, effects_of, interval_width, rows_of, selected_level
-from .errors import InputError, check_option, check_positive, shown
+from .errors import InputError, check_option, check_positive, listed, shown
 from .knockoffs import S_CHOICES
-from .normal_tests import bh_threshold, by_threshold, dbh_support, normal_sizes
+from dp_knockoff.normal_tests import (
+    bh_adjusted,
+    bh_threshold,
+    by_threshold,
+    dbh_support,
+    normal_sizes,
+)
 from .passes import Source
 from .randomness import stream
 from .rows import one_blas_thread
 from .sources import open_source
 from .statistics import Statistic, check_statistic, effect_signs, evaluate
+from .tables import SMALL, Table, one_line, svg_rows
 from .threshold import check_fdr, e_values, ebh_threshold, knockoff_threshold, rate_in_words
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'intervals_in_words',
-           'select', 'Method', 'release_and_select']
+__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'Finding', 'Diagnosis',
+           'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method', 'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -57,6 +67,7 @@ class Release:
     rule = "knockoffs"      # its own way of selecting
     rules = ("knockoffs",)  # all ways in which variables can be selected from it
     choices = ()            # what can still be chosen besides rate, rule, statistic and offset: "s", "sigma"
+    unknown = ()            # what a diagnosis cannot tell from it, in words
 
     @property
     def variables(self) -> Variables:
@@ -147,11 +158,39 @@ class Release:
         "Further sentences: what was spent, how much noise that meant, warnings"
         return ()
 
+    def findings(self,
+        estimate=None, # the estimate that a selection used
+    ) -> list:         # of (effect, Finding): by which factor estimates would gain on their noise, roughly
+        "What in it keeps effects from being seen"
+        return []
+
+    def collinear(self) -> list: # of (name, name, correlation), the closest first
+        "Pairs of columns that can hardly be told apart, where it can tell"
+        return []
+
+    def noise_share(self,
+        estimate=None, # the estimate that a selection used
+    ) -> float | None: # None: not known
+        "The usual share of the noise of privacy in the variance of an estimate"
+        return 0.0 if self.budget is None else None
+
+    def _repr_html_(self) -> str:
+        "For Jupyter: what was released, how it is protected and what it cost"
+        spent = "" if self.budget is None else f"{self.spent_in_words}; noise on {in_words(self.noise)}"
+        facts = [("rows", f"{self.n:,}"), ("variables", f"{len(self.names)}: {listed(self.names)}"),
+                 ("protected", self.guarantee), ("spent", spent)]
+        return _facts_html(f"Release by method {self.method!r}", facts)
+
     def __repr__(self):
         scales = in_words(self.noise)
         spent = "not private" if self.budget is None else f"spent {self.budget}, noise on {scales}"
         if self.simulated: spent = f"simulation: NOT private, noise on {scales}"
         return f"{type(self).__name__}(n={self.n:,}, p={len(self.names)}, {spent})"
+
+def _facts_html(title: str, facts: list) -> str:
+    "A title and a list of facts, without those that are empty"
+    lines = "".join(f'<div><b>{escape(name)}</b>: {escape(one_line(text))}</div>' for name, text in facts if text)
+    return f'<div><b>{escape(one_line(title))}</b><div style="{SMALL}">{lines}</div></div>'
 
 def _estimate_of(release: Release, sigma=None) -> Estimate:
     "The estimate of a release, or a sentence"
@@ -165,6 +204,12 @@ def _estimate_of(release: Release, sigma=None) -> Estimate:
         raise InputError(f"a release by method {release.method!r} has no estimate with a covariance: "
                          "use method 'moments' or 'labels'")
     return found
+
+def _all_effects(selection: Selection, level: float) -> Effects:
+    "All coefficients, with intervals as wide as those of the selected variables are"
+    e = _estimate_of(selection.release) if selection.estimate is None else selection.estimate
+    width = interval_width(selected_level(level, len(selection), len(selection.names)))
+    return _effects(selection.release, e, width, level, "adjusted for the selection (false coverage rate)")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
@@ -334,23 +379,303 @@ class Selection:
         level: float = .95, # 1 less the expected share of intervals that miss
     ) -> Effects:
         "Coefficients of the selected variables, with intervals that are adjusted for the selection"
-        e = _estimate_of(self.release) if self.estimate is None else self.estimate
-        width = interval_width(selected_level(level, len(self), len(self.names)))
-        every = _effects(self.release, e, width, level, "adjusted for the selection (false coverage rate)")
-        return rows_of(every, self.release.variables.columns(np.flatnonzero(self.support)))
+        return rows_of(_all_effects(self, level), self.release.variables.columns(np.flatnonzero(self.support)))
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        "What stands in the way of selecting more, and what to change: from the release alone, free"
+        with one_blas_thread(): return _diagnose(self)
+
+    def table(self) -> Table:
+        "A row a variable: its statistic, whether it was selected, and its estimate where there is one"
+        return _variables_table(self)
+
+    def to_frame(self,
+        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+    ):
+        "A row a variable, as a data frame"
+        return self.table().to_frame(library)
 
     def explain(self) -> str:
         "Why the selection is what it is, in a sentence or two"
+        if not len(self): return _explain_nothing(self)
         if self.rule in _TESTS: return _explain_tests(self)
-        if self.rule == "ebh": return _explain_evalues(self)
-        return _explain_found(self) if len(self) else _explain_nothing(self)
+        return _explain_evalues(self) if self.rule == "ebh" else _explain_found(self)
 
     def __len__(self): return int(self.support.sum())
     def __iter__(self): return iter(self.selected)
     def __contains__(self, name): return name in self.selected
     def __repr__(self): return _summary(self)
+    def _repr_html_(self): return _selection_html(self)
+
+# %% ../nbs/23_selection.ipynb #4f8a8336
+class Finding(NamedTuple):
+    "Something that keeps variables from being selected, and what to do about it"
+    subject: str # in a few words
+    found: str   # what was found: a sentence with numbers
+    change: str  # what to change: a sentence
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis:
+    "What stands in the way of a selection, by effect: a function of the release alone"
+    findings: tuple      # of Finding, the one of most effect first
+    unknown: tuple = ()  # what the release cannot tell, in words
+
+    def __len__(self): return len(self.findings)
+    def __iter__(self): return iter(self.findings)
+    def __getitem__(self, which): return self.findings[which]
+
+    def to_dicts(self) -> list: # of dicts of strings
+        "The findings as plain data, for JSON"
+        return [finding._asdict() for finding in self]
+
+    def table(self) -> Table:
+        "The findings as a table"
+        return Table(Finding._fields, self.findings, self._not_known() if self else self._nothing())
+
+    def to_frame(self,
+        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+    ):
+        "The findings as a data frame"
+        return self.table().to_frame(library)
+
+    def _not_known(self) -> str:
+        return f"Not known from this release: {'; '.join(self.unknown)}." if self.unknown else ""
+
+    def _nothing(self) -> str:
+        return f"Nothing stands in the way, as far as the release can tell. {self._not_known()}".rstrip()
+
+    def __repr__(self):
+        lines = [f"{k}. {f.subject.capitalize()}: {f.found} {f.change}" for k, f in enumerate(self, 1)]
+        return "\n".join([*lines, self._not_known()] if lines else [self._nothing()]).rstrip()
+
+    def _repr_html_(self): return self.table()._repr_html_()
+
+# %% ../nbs/23_selection.ipynb #1fc5f519
+_DOUBLED = 2**.5 # a knockoff is a second copy with noise of its own
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    "What a release tells about the effects"
+    beta: np.ndarray   # a coefficient a column
+    V: np.ndarray      # their covariance, at least roughly
+    z: np.ndarray      # |z| a variable
+    need: float        # the |z| that a single variable needs
+    least: int         # how many discoveries the rule makes at least, if it makes any
+
+def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
+    "Coefficients of the originals; what knockoffs show beyond them is noise"
+    p = len(b) // 2
+    inverse = np.linalg.pinv(A[:p, :p], hermitian=True)
+    across = A[p:, :p] @ inverse
+    left, spread = b[p:] - across @ b[:p], A[p:, p:] - across @ A[:p, p:]
+    root, U = np.linalg.eigh((spread + spread.T) / 2)
+    some = root > 1e-9 * max(root[-1], 1e-300)
+    sigma2 = float(np.mean((U[:, some].T @ left)**2 / root[some])) if some.any() else 0.0
+    return Estimate(inverse @ b[:p], max(sigma2, 1e-300) * inverse)
+
+def _evidence(selection: Selection) -> _Evidence:
+    "The release's estimate, or a rough one; and what the rule asks for"
+    from scipy.special import ndtri
+    release, variables, q = selection.release, selection.release.variables, selection.fdr
+    e, p = selection.estimate, len(variables.index)
+    if e is None: e = _rough_estimate(*release.pair(selection.question.s))
+    beta, V = e.beta[:p], e.V[:p, :p]
+    knockoffs, m = selection.rule in _LABELS, len(variables)
+    with np.errstate(divide="ignore", invalid="ignore"): z = np.nan_to_num(normal_sizes(beta, V, variables))
+    chance = q / m / ((1 / np.arange(1, m + 1)).sum() if selection.rule == "by" else 1)
+    least = 1 if not knockoffs or not selection.offset else int(np.ceil(
+        (2 if selection.rule == "ebh" else 1) / q - 1e-12))
+    return _Evidence(beta, V, z, float(-ndtri(chance / 2)) * (_DOUBLED if knockoffs else 1), least)
+
+# %% ../nbs/23_selection.ipynb #11f4c8d3
+_STRONG = .01   # probability with which noise alone would make any variable stand out
+_COPY = .95     # correlation of originals with their knockoffs from which the sign of W is nearly a coin toss
+_BOTH = .5      # a negative W of this share of the largest, and beyond noise, is large
+_LOW_RATE, _USUAL_RATE = .1, .25 # a rate below the first is too small if something has one below the second
+
+def _few_candidates(selection: Selection, e: _Evidence) -> list:
+    "Fewer variables than the rule selects at least, in all or among those that stand out"
+    from scipy.special import ndtri
+    m, q = len(e.z), selection.fdr
+    rule = f"at fdr={q:g} this filter makes at least {e.least} discoveries or none"
+    strong = np.flatnonzero(e.z >= -ndtri(_STRONG / m / 2) * _DOUBLED)
+    if m < e.least:
+        found, few = f"Whatever the data, {rule}, and p={m}.", m
+    elif e.least > len(strong) > 0 and not len(selection):
+        found, few = f"Only {listed(selection.names[j] for j in strong)} stand out, and {rule}.", len(strong)
+    else: return []
+    return [(np.inf, Finding("number of candidates", found, _fewer(selection, few)))]
+
+def _fewer(selection: Selection, few: int) -> str:
+    "How to make so few discoveries"
+    factor = 2 if selection.rule == "ebh" else 1
+    enough = np.ceil(100 * factor / few - 1e-9) / 100
+    tests = "Ask with rule='bh', which can select a single variable" if "bh" in selection.release.rules else ""
+    higher = f"Raise fdr to {enough:g}" if enough < 1 else ""
+    ways = [tests, higher.replace("Raise", "raise") if tests else higher]
+    ways = ", or ".join(filter(None, ways))
+    return f"{ways}." if ways else "With one variable there is nothing to filter."
+
+def _zero_statistics(selection: Selection, e: _Evidence) -> list:
+    "A penalty that leaves nothing"
+    if selection.W.any() or e.z.max() < e.need: return []
+    found = f"Every statistic is zero, though estimates are up to {e.z.max():.3g} standard errors from zero."
+    return [(float(e.z.max() / e.need) + 1, Finding("penalty", found, "Lower the statistic's penalty."))]
+
+def _copied(selection: Selection, e: _Evidence) -> float:
+    "The usual correlation of columns with their knockoffs; 0 where there are none"
+    if selection.rule not in _LABELS: return 0.0
+    A, _ = selection.release.pair(selection.question.s)
+    p = len(A) // 2
+    size = np.sqrt(np.abs(np.diag(A)))
+    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
+    return float(np.median(np.nan_to_num(r)))
+
+def _copies(selection: Selection, e: _Evidence) -> list:
+    "Knockoffs that can hardly be told from their originals, without a pair of columns that explains it"
+    r = _copied(selection, e)
+    if r < _COPY or _pairs(selection): return []
+    found = (f"Half of the knockoffs have a correlation of {r:.3f} or more with their originals, "
+             "so that their W is positive or negative nearly by chance.")
+    return [(float((1 - min(r, .9999))**-.5), Finding("knockoffs", found, _farther(selection)))]
+
+def _farther(selection: Selection) -> str:
+    "How to get knockoffs that differ more"
+    if "bh" in selection.release.rules: return "Ask with rule='bh', which needs no knockoffs."
+    return "Drop columns that others nearly determine, name them as one group, or choose s='mvr' or s='sdp'."
+
+def _both_signs(selection: Selection, e: _Evidence) -> list:
+    "Knockoffs that seem to have effects"
+    W = selection.W
+    high, low = W.max(initial=0.0), -W.min(initial=0.0)
+    if selection.rule != "knockoffs" or low < _BOTH * high or e.z.max() < e.need or len(selection): return []
+    worst = selection.names[int(W.argmin())]
+    found = (f"W is large with both signs ({high:.3g} and {-low:.3g}, of {worst!r}), as if knockoffs had effects: "
+             "columns that resemble each other, or a wrong law of the rows, do that.")
+    change = f"Group or drop columns that resemble {worst!r}; check the law, if one was given."
+    return [(1 + low / max(high, 1e-300), Finding("signs of W", found, change))]
+
+def _small_rate(selection: Selection, e: _Evidence) -> list:
+    "A rate that nothing reaches, though something reaches a usual one"
+    best = _best_rate(selection)
+    if len(selection) or selection.fdr >= _LOW_RATE or not best <= _USUAL_RATE: return []
+    found = f"Nothing qualifies at fdr={selection.fdr:g}; the smallest rate at which something does is {best:.2g}."
+    change = "Ask for a larger fdr, such as 0.2, before you look at a release the next time."
+    return [(1 + best / selection.fdr, Finding("error rate", found, change))]
+
+def _best_rate(selection: Selection) -> float:
+    "The smallest rate at which something would be selected"
+    W = selection.W
+    if selection.rule in _TESTS:
+        more = (1 / np.arange(1, len(W) + 1)).sum() if selection.rule == "by" else 1.0
+        return float(min(bh_adjusted(W).min() * more, 1.0))
+    if selection.rule == "ebh": return float((len(W) / np.maximum(np.sort(W)[::-1], 1e-300)
+                                              / np.arange(1, len(W) + 1)).min())
+    sizes = np.unique(W[W > 0])
+    return float(min(((selection.offset + (W <= -t).sum()) / (W >= t).sum() for t in sizes), default=np.inf))
+
+# %% ../nbs/23_selection.ipynb #321c691d
+_COLLINEAR = .95 # correlation from which two columns can hardly be told apart
+_SURE = .02      # if the noise on it has no larger standard deviation
+_PAIRS = 3       # that are named at most
+_BEYOND = 2.0    # standard errors, from which estimates are counted
+_LAST = 1.3      # effect of a finding that is named before "signal and noise"
+_MOST_ROWS = 1e4 # a factor above it is not worth a number
+
+def collinear_pairs(
+    columns: tuple,   # names
+    G: np.ndarray,    # p x p: Gram matrix of the columns, adjusted for an intercept
+    sd: float = 0.0,  # standard deviation of the noise on its entries
+) -> list:            # of (name, name, correlation), the closest first
+    "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
+    p = len(G)
+    size = np.sqrt(np.maximum(np.diag(G), max(sd, 1e-300)))
+    with np.errstate(divide="ignore"): unsure = sd / np.outer(size, size)
+    r = np.where(unsure < _SURE, G / np.outer(size, size), 0.0)
+    pairs = [(i, j) for i in range(p) for j in range(i) if abs(r[i, j]) > _COLLINEAR]
+    pairs.sort(key=lambda pair: -abs(r[pair]))
+    return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
+
+def collinear_in_words(
+    pair: tuple, # (name, name, correlation)
+) -> Finding:
+    "A finding about two columns"
+    a, b, r = pair
+    return Finding("collinear columns", f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): "
+                   "their effects can hardly be told apart.", "Drop one, or name them as one group.")
+
+def _pairs(selection: Selection) -> list: # of (name, name, correlation)
+    "Collinear pairs of columns of different variables"
+    release = selection.release
+    owner = dict(zip(release.columns, release.variables.index))
+    return [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
+
+def _collinear(selection: Selection, e: _Evidence) -> list:
+    "Pairs that hide an effect: together they are farther from zero than alone"
+    out, place = [], {name: j for j, name in enumerate(selection.release.columns)}
+    copied = (1 - min(_copied(selection, e), .9999))**-.5
+    for k, pair in enumerate(_pairs(selection)[:_PAIRS]):
+        own = [place[pair[0]], place[pair[1]]]
+        beta, V = e.beta[own], e.V[np.ix_(own, own)]
+        together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
+        alone = np.abs(beta) / np.sqrt(np.diag(V))
+        effect = together / max(alone.max(), 1e-300) if together >= e.need else 1.0
+        finding = collinear_in_words(pair)
+        zs = f"{alone[0]:.2g} and {alone[1]:.2g}, together {together:.2g}"
+        found = f"{finding.found[:-1]} (|z| {zs})."
+        out.append((max(effect, copied if k == 0 else 0.0), finding._replace(found=found)))
+    return out
+
+def _signal(selection: Selection, e: _Evidence) -> list:
+    "How far estimates are from what is needed, where nothing was selected"
+    if len(selection): return []
+    m, j = len(e.z), int(e.z.argmax())
+    beyond = int((e.z > _BEYOND).sum())
+    name, label = selection.names[j], "a single variable"
+    if e.least > 1: label = f"each of {e.least} variables"
+    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), {beyond} are beyond {_BEYOND:g} "
+             f"(about {.0455 * m:.2g} by chance); at fdr={selection.fdr:g} {label} should reach "
+             f"about {e.need:.2g}{_visible(selection, e, j)}. The smallest rate at which something would be "
+             f"selected is {_best_rate(selection):.2g}.")
+    return [(_LAST, Finding("signal and noise", found, _more_data(selection, e)))]
+
+def _visible(selection: Selection, e: _Evidence, j: int) -> str:
+    "The smallest effect of a variable that is one column which would be seen, in the units of the data"
+    own = selection.release.variables.columns([j])
+    if selection.estimate is None or len(own) > 1: return ""
+    scale = abs(selection.release.in_units()[0][own[0], own[0]])
+    return f", an effect of {e.need * np.sqrt(e.V[own[0], own[0]]) * scale:.3g} of {selection.names[j]!r}"
+
+def _more_data(selection: Selection, e: _Evidence) -> str:
+    "By which factors rows or budget would have to grow"
+    target = np.sort(e.z)[::-1][min(e.least, len(e.z)) - 1]
+    keep, share = (target / e.need)**2, selection.release.noise_share(selection.estimate)
+    if keep >= 1: return "Ask with another rule or rate: the estimates are far enough from zero."
+    sampling = 1 - (1.0 if share is None else share)
+    rows = (sampling + np.sqrt(sampling**2 + 4 * (1 - sampling) * keep)) / (2 * max(keep, 1e-300))
+    if rows > _MOST_ROWS: return "Bring many times more rows, fewer columns, or expect no effects."
+    more = f"About {rows:.2g} times the rows"
+    if selection.budget is not None and keep > sampling:
+        more += f", or {np.sqrt((1 - sampling) / (keep - sampling)):.2g} times epsilon"
+    return f"{more}, would show effects as large as these estimates, if they are not chance; or fewer columns."
+
+# %% ../nbs/23_selection.ipynb #21b4568d
+_OF_RULE = (_few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear, _signal)
+
+def _diagnose(selection: Selection) -> Diagnosis:
+    "All findings, the one of most effect first"
+    release, e = selection.release, _evidence(selection)
+    weighed = [*release.findings(selection.estimate), *(one for look in _OF_RULE for one in look(selection, e))]
+    weighed.sort(key=lambda one: -one[0]) # stable
+    return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
 
 # %% ../nbs/23_selection.ipynb #48a612f7
+def _explain_nothing(selection: Selection) -> str:
+    "The most important finding, and what to change"
+    first = selection.diagnosis[0]
+    return f"Nothing selected (T = inf). {first.found} {first.change} More: selection.diagnosis."
+
 def _explain_found(selection: Selection) -> str:
     "How many beat the threshold, and how many of them may be false"
     found = len(selection)
@@ -358,37 +683,9 @@ def _explain_found(selection: Selection) -> str:
     return (f"{found} of {len(selection.W)} variables have W >= T = {selection.threshold:.4g}; "
             f"about {false} of them may be false ({false}/{found} <= {selection.fdr:g}).")
 
-def _explain_nothing(selection: Selection) -> str:
-    "Why no threshold qualifies"
-    q = selection.fdr
-    W = selection.W
-    least = int(np.ceil(1 / q - 1e-12))
-    above = int((W > 0).sum())
-    if not W.any():
-        return ("Nothing selected: every statistic is zero, no variable differs from its knockoff (T = inf). "
-                "If there is a penalty, lower it.")
-    if selection.offset and len(W) < least:
-        enough = np.ceil(100 / len(W)) / 100
-        way_out = "With one variable there is nothing to filter."
-        if enough < 1: way_out = f"Raise fdr to {enough:g}."
-        return ("Nothing selected, whatever the data: "
-                f"at fdr={q:g} this filter makes at least {least} discoveries or none, "
-                f"and p={len(W)} (T = inf). {way_out}")
-    if selection.offset and above < least:
-        return (f"Nothing selected: at fdr={q:g} this filter makes at least {least} discoveries or none, "
-                f"and only {above} variables beat their knockoff (T = inf). Raise fdr, or bring more data.")
-    sizes = np.unique(W[W > 0])
-    proportions = [(selection.offset + (W <= -t).sum()) / (W >= t).sum() for t in sizes]
-    return (f"Nothing selected: no threshold brings the estimated false discovery proportion to {q:g}; "
-            f"the best is {min(proportions, default=np.inf):.2g} (T = inf). "
-            "The signals are too weak for this much data.")
-
 def _explain_tests(selection: Selection) -> str:
     "A rule for tests in a sentence"
     p, rule, q = len(selection.W), _TESTS[selection.rule], selection.fdr
-    if not len(selection):
-        return (f"Nothing selected: the largest |z| of {p} variables is {selection.W.max():.4g}, "
-                f"too small for the {rule} rule at {q:g} (T = inf).")
     if selection.rule == "dbh":
         return f"{len(selection)} of {p} variables are selected by the {rule} rule at {q:g}."
     return (f"{len(selection)} of {p} variables have |z| >= T = {selection.threshold:.4g}, "
@@ -396,23 +693,20 @@ def _explain_tests(selection: Selection) -> str:
 
 def _explain_evalues(selection: Selection) -> str:
     "e-BH in a sentence"
-    p, q = len(selection.W), selection.fdr
-    if len(selection):
-        return (f"{len(selection)} of {p} variables have e >= T = {selection.threshold:.4g}, "
-                f"the e-BH threshold at {q:g}, on average over {_DRAWS} draws of knockoffs.")
-    return (f"Nothing selected: the largest of {p} e-values, averages over {_DRAWS} draws of knockoffs, "
-            f"is {selection.W.max():.4g}, too small for e-BH at {q:g} (T = inf).")
+    return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
+            f"the e-BH threshold at {selection.fdr:g}, on average over {_DRAWS} draws of knockoffs.")
 
 # %% ../nbs/23_selection.ipynb #d45b26a6
+_ARROWS = {1: "up", -1: "down", 0: "-"}
+
 def _summary(selection: Selection, most: int = 20) -> str:
     "The selection as text: the reason, a table of what was selected, and the guarantee"
-    arrows = {1: "up", -1: "down", 0: "-"}
     chosen = np.flatnonzero(selection.support)
     chosen = chosen[np.argsort(-selection.W[chosen], kind="stable")][:most]
     width = max([len(selection.names[j]) for j in chosen], default=0)
     intervals = intervals_in_words(selection)
     def line(j):
-        name, arrow = selection.names[j], arrows[int(selection.signs[j])]
+        name, arrow = selection.names[j], _ARROWS[int(selection.signs[j])]
         size = f"{selection.label} = {selection.W[j]:<9.4g}"
         return f"  {name:<{width}}  {size} {arrow:<4}  {intervals.get(name, '')}".rstrip()
     lines = [line(j) for j in chosen]
@@ -425,6 +719,53 @@ def intervals_in_words(selection: Selection) -> dict: # name -> text
     if selection.estimate is None or not len(selection): return {}
     return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
             for row in selection.effects if row.name == row.variable}
+
+# %% ../nbs/23_selection.ipynb #9311fb90
+_HEAD = "name", "statistic", "selected", "direction"
+_NUMBERS = "estimate", "se", "low", "high", "pvalue" # of an effect, in a frame
+_DRAWN = 20                                          # rows of a table or a picture at most
+
+def _variables_table(selection: Selection) -> Table:
+    "A row a variable; of a group, only the p-value"
+    arrows = [_ARROWS[int(sign)] for sign in selection.signs]
+    rows = list(zip(selection.names, selection.W.tolist(), selection.support.tolist(), arrows))
+    if selection.estimate is None: return Table(_HEAD, rows)
+    variables, effects = selection.release.variables, list(_all_effects(selection, .95))
+    def numbers(j):
+        first, *more = (effects[k] for k in variables.columns([j]))
+        if more: return (*[np.nan] * 4, first.pvalue)
+        return tuple(getattr(first, name) for name in _NUMBERS)
+    return Table(_HEAD + _NUMBERS, [(*row, *numbers(j)) for j, row in enumerate(rows)])
+
+def _picture(selection: Selection, which) -> str:
+    "Intervals in standard errors, or bars of the statistics"
+    rows = {row[0]: row for row in selection.table()}
+    some = [rows[selection.names[j]] for j in which]
+    if selection.estimate is not None:
+        single = [row for row in some if row[5] > 0] # not the groups
+        low, dots, high = ([row[k] / row[5] for row in single] for k in (6, 4, 7))
+        if single: return svg_rows([row[0] for row in single], low, high, dots, "estimates, in standard errors")
+    sizes = [row[1] for row in some]
+    return svg_rows([row[0] for row in some], [min(w, 0.0) for w in sizes], [max(w, 0.0) for w in sizes],
+                    title=selection.label)
+
+def _selection_html(selection: Selection) -> str:
+    "The selection for Jupyter"
+    order = np.argsort(-selection.W, kind="stable")
+    shown = [j for j in order if selection.support[j]][:_DRAWN]
+    asked = (f"FDR of at most {selection.fdr:g}, rule {selection.rule!r}, method {selection.method!r}, "
+             f"n = {selection.release.n:,}")
+    facts = [("simulation", SIMULATION if selection.release.simulated else ""), ("asked", asked),
+             ("found", selection.explain()), ("guaranteed", selection.guarantee),
+             ("spent", " ".join(selection.notes))]
+    rows = selection.table().rows
+    head = ("name", selection.label, "direction", *_NUMBERS[:1], *_NUMBERS[2:])
+    def compact(row): return (*row[:2], *row[3:5], *row[6:])
+    more = f"... and {len(selection) - len(shown)} more" if len(selection) > len(shown) else ""
+    table = Table(head[:len(compact(rows[0]))], [compact(rows[j]) for j in shown], more, {"pvalue": ".2g"})
+    diagnosis = selection.diagnosis._repr_html_() if selection.diagnosis else ""
+    return "".join([_facts_html(f"{len(selection)} of {len(selection.W)} variables selected", facts),
+                    table._repr_html_() if shown else "", _picture(selection, shown or order[:_DRAWN]), diagnosis])
 
 # %% ../nbs/23_selection.ipynb #3ba0b630
 _RATES = {"bh": "FDR <= {fdr:g} by the Benjamini-Hochberg rule "
