@@ -21,8 +21,8 @@ from .selection import Selection
 from .styles import STYLES, draw_curve, mark_rate
 
 # %% auto #0
-__all__ = ['plain_name', 'plot_selection', 'plot_effects', 'interval_in_words', 'plot_curves', 'plot_noise', 'check_picture',
-           'save_figure', 'figure_svg']
+__all__ = ['plain_name', 'plot_selection', 'forest_height', 'plot_effects', 'interval_in_words', 'all_effects', 'plot_curves',
+           'plot_noise', 'check_picture', 'save_figure', 'figure_svg']
 
 # %% ../nbs/71_plots.ipynb #07ed3f56
 _READABLE = 40 # names that fit side by side; more are left out
@@ -55,7 +55,7 @@ def _set_title(ax, simulated: bool, text: str) -> None:
 
 def _explain_markers(ax) -> None:
     "A legend on white, so that no line runs through its words"
-    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
+    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best")
 
 def _lines(*parts: str) -> str:
     "Those of the parts that say something, a line each"
@@ -104,8 +104,8 @@ def _no_ticks():
 
 # %% ../nbs/71_plots.ipynb #600721b8
 _DIRECTIONS = ((1, "^", "up"), (-1, "v", "down"), (0, "o", "no direction"))
-_MEANING = {"W": "W (above 0: beats its knockoff)", "|z|": "|z| (estimate over standard deviation)",
-            "e": "e-value (mean over draws of knockoffs)"}
+_MEANING = {"W": "W (above 0: beats its knockoff)", "|z|": "|z| (estimate over its noise)",
+            "e": "e-value (over many knockoffs)"}
 
 def plot_selection(
     selection,           # a Selection
@@ -198,10 +198,16 @@ def _label(name: str, owner: str) -> str:
     "A column's name, with that of its variable where it does not begin with it"
     return plain_name(name if name.startswith(owner) else f"{owner}: {name}")
 
+def forest_height(
+    rows: int, # of a forest plot
+) -> float:
+    "How high it should be, in inches"
+    return _FRAME + _ROW * max(rows, 3)
+
 def _forest_axes(ax, forest: _Forest):
     "Axes as high as the rows need, with their names at the left and the blocks shaded"
     n = len(forest.labels)
-    ax = _axes(ax, (_WIDE, _FRAME + _ROW * max(n, 3)))
+    ax = _axes(ax, (_WIDE, forest_height(n)))
     ax.set_yticks(range(n), forest.labels, fontsize="small")
     ax.set_ylim(n - .5, -.5)
     ax.tick_params(axis="y", length=0)
@@ -254,11 +260,11 @@ def interval_in_words(
     high: float,     # end of its interval
 ) -> str:
     "An estimate with its interval, to as many digits as the interval's width is worth"
-    width = max(high - low, 1e-300)
-    decimals = max(0, 1 - int(np.floor(np.log10(width))))
+    half = max((high - low) / 2, 1e-300)
+    decimals = max(0, 1 - int(np.floor(np.log10(half))))
     few = decimals <= _DECIMALS and max(map(abs, (estimate, low, high))) < 10**_DECIMALS
-    a, b, c = (f"{x:.{decimals}f}" if few else f"{x:.3g}" for x in (estimate, low, high))
-    return f"{a} ({b} to {c})"
+    def text(x): return f"{round(float(x), decimals) + 0.0:.{decimals}f}" if few else f"{x:.3g}" # no -0.0
+    return f"{text(estimate)} ({text(low)} to {text(high)})"
 
 def _draw_intervals(ax, effects: Effects, which, chosen) -> None:
     "A line a row, and its numbers at the right"
@@ -276,14 +282,16 @@ def _to_draw(found) -> tuple: # Effects, which rows are selected, what intervals
         return found, np.ones(len(found), dtype=bool), promise, "Estimates", False
     if not isinstance(found, Selection):
         raise InputError(f"found is a {type(found).__name__}: pass a Selection or Effects")
-    effects = _all_effects(found)
+    effects = all_effects(found)
     only = f"\n(a promise {_SELECTED_ONLY}; {_FILLED})" if 0 < len(found) < len(found.names) else ""
     promise = f"{100 * effects.level:g} % intervals, {effects.kind}{only}"
     chosen = np.array([owner in found for owner in effects.variables])
     title = f"{len(found)} of {len(found.W)} selected at FDR {found.fdr:g}"
     return effects, chosen, promise, title, found.release.simulated
 
-def _all_effects(selection: Selection) -> Effects:
+def all_effects(
+    selection: Selection, # with estimates
+) -> Effects:
     "Every column, with the width that the intervals of the selected ones have"
     try: every = selection.release.estimates(sigma=selection.question.sigma)
     except InputError as error: raise InputError(f"{error}, or draw its statistics: plot_selection") from None
