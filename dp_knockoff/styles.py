@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 # %% auto #0
-__all__ = ['STYLES', 'RIVALS', 'Style', 'draw_curve', 'mark_rate']
+__all__ = ['STYLES', 'RIVAL_STYLES', 'Style', 'draw_curve', 'variants_of', 'mark_rate']
 
 # %% ../nbs/69_styles.ipynb #9a801ee0
 class Style(NamedTuple):
@@ -27,13 +27,13 @@ STYLES = {"none": Style("no privacy", "-", "o", "#000000"),
           "labels": Style("labels filter", (0, (6, 1, 1, 1, 1, 1)), "v", "#3a86c0"),
           "products": Style("products filter", (0, (8, 2)), "P", "#003f66")}
 
-RIVALS = {"X'y + BH": Style("X'y + BH", "-", "<", "0.55"),
-          "X'y + BH, covariance": Style("X'y + BH, covariance", "--", ">", "0.55"),
-          "DP-AdaPT, repaired": Style("DP-AdaPT, repaired", ":", "h", "0.55"),
-          "AdaSSP + BH": Style("AdaSSP + BH", (0, (3, 2)), "x", "0.7"),
-          "JLT, tight": Style("JLT, tight", "-.", "+", "0.7"),
-          "mirror peeling, repaired": Style("mirror peeling, repaired", (0, (1, 3)), "*", "0.7"),
-          "mirror statistics": Style("mirror statistics", "-", "1", "0.7")}
+RIVAL_STYLES = {"X'y + BH": Style("X'y + BH", "-", "<", "0.55"),
+                "X'y + BH, covariance": Style("X'y + BH, covariance", "--", ">", "0.55"),
+                "DP-AdaPT, repaired": Style("DP-AdaPT, repaired", ":", "h", "0.55"),
+                "AdaSSP + BH": Style("AdaSSP + BH", (0, (3, 2)), "x", "0.7"),
+                "JLT, tight": Style("JLT, tight", "-.", "+", "0.7"),
+                "mirror peeling, repaired": Style("mirror peeling, repaired", (0, (1, 3)), "*", "0.7"),
+                "mirror statistics": Style("mirror statistics", "-", "1", "0.7")}
 
 # %% ../nbs/69_styles.ipynb #2c1d5895
 def draw_curve(
@@ -50,6 +50,17 @@ def draw_curve(
             label=label or style.label)
     low, high = np.clip([mean - 2 * se, mean + 2 * se], 0, 1)
     ax.fill_between(x, low, high, color=style.color, alpha=.2, lw=0)
+
+_VARIANTS = (("-", "o"), ("--", "s"), ("-.", "^"), (":", "D"), ((0, (8, 2)), "v")) # lines and markers
+
+def variants_of(
+    word: str, # a method
+    labels,    # what is varied: at most five
+) -> list[Style]:
+    "Styles for several settings of one method: its colour, and a line and a marker each"
+    labels = list(labels)
+    assert len(labels) <= len(_VARIANTS), "no lines left"
+    return [Style(label, *shape, STYLES[word].color) for label, shape in zip(labels, _VARIANTS)]
 
 def mark_rate(
     ax,         # matplotlib axes

@@ -5,7 +5,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from dp_knockoff.methods import METHODS
-from dp_knockoff.styles import RIVALS, STYLES, draw_curve, mark_rate
+from dp_knockoff.styles import RIVAL_STYLES, STYLES, draw_curve, mark_rate, variants_of
 
 
 def grey(color): return float(np.dot(to_rgb(color), (.299, .587, .114)))
@@ -19,10 +19,11 @@ def test_every_method_has_its_style():
 
 
 def test_rivals_are_lighter_and_have_markers_of_their_own():
-    assert max(grey(s.color) for s in STYLES.values()) < min(grey(s.color) for s in RIVALS.values()) < .75
-    markers = [style.marker for style in (*STYLES.values(), *RIVALS.values())]
+    ours, theirs = ([grey(s.color) for s in styles.values()] for styles in (STYLES, RIVAL_STYLES))
+    assert max(ours) < min(theirs) and max(theirs) < .75
+    markers = [style.marker for style in (*STYLES.values(), *RIVAL_STYLES.values())]
     assert len(set(markers)) == len(markers)
-    assert all(len(set(to_rgb(style.color))) == 1 for style in RIVALS.values())  # grey: no method of ours is
+    assert all(len(set(to_rgb(style.color))) == 1 for style in RIVAL_STYLES.values())  # grey
     assert sum(len(set(to_rgb(style.color))) == 1 for style in STYLES.values()) == 1
 
 
@@ -42,3 +43,11 @@ def test_the_rate_is_marked():
     ax = Figure().subplots()
     mark_rate(ax, .1)
     assert ax.lines[0].get_ydata()[0] == .1 and ax.texts[0].get_text() == " q = 0.1"
+
+
+def test_variants_of_a_method_share_its_colour_and_nothing_else():
+    styles = variants_of("products", "abcde")
+    assert [style.label for style in styles] == list("abcde")
+    assert {style.color for style in styles} == {STYLES["products"].color}
+    assert len({style.line for style in styles}) == len({style.marker for style in styles}) == 5
+    with pytest.raises(AssertionError): variants_of("products", "abcdef")
