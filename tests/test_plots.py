@@ -296,7 +296,9 @@ def test_effects_of_what_has_none():
 
 
 def test_numbers_have_the_digits_that_intervals_are_worth():
-    assert interval_in_words(.5312, .4622, .6001) == "0.53 (0.46 to 0.60)"
+    assert interval_in_words(.5312, .4622, .6001) == "0.531 (0.462 to 0.600)"
+    assert interval_in_words(.5, -.4, 1.4) == "0.50 (-0.40 to 1.40)"
+    assert interval_in_words(-5.3, -10.61, -.001) == "-5.3 (-10.6 to 0.0)"
     assert interval_in_words(-3983.2, -4429.4, -3538.1) == "-3983 (-4429 to -3538)"
     assert interval_in_words(1e-9, 0, 2e-9) == "1e-09 (0 to 2e-09)"
     assert interval_in_words(1.5e7, 1.4e7, 1.6e7) == "1.5e+07 (1.4e+07 to 1.6e+07)"

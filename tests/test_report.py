@@ -26,6 +26,7 @@ from dp_knockoff.models import linear_model
 from dp_knockoff.plots import interval_in_words
 from dp_knockoff.report import check_report, report_html, write_report
 from dp_knockoff.selection import SIMULATION, select
+from dp_knockoff.statistics import Statistic
 from dp_knockoff.testing import refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -213,6 +214,10 @@ def test_what_was_spent_and_what_must_be_public():
     words = read(several).words
     assert "Rows a person 3" in words and "everybody who has at most 3 rows" in words
     assert "ranges column 0 -2 to 3, column 1 -2 to 3" in words
+    ridge = Statistic("ridge", "lcd", 1.0)
+    known = read(select(several.release, sigma=1.25, rule="knockoffs", statistic=ridge))
+    assert "noise level sigma 1.25" in known.words and "sigma" not in words.replace("sigma, law", "")
+    assert "sigma=1.25, " in known.words and "statistic=Statistic(" in known.words
     labels = read_of("labels").words
     assert "noise level sigma 1" in labels and "response bound not kept in the release" in labels
     assert "all columns but the response not protected" in labels and "one response in the data" in labels
