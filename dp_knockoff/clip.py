@@ -75,6 +75,7 @@ class Clip:
     intercept: bool = True       # does a column of ones join the design?
     start: tuple = ()            # public coefficients (of the ones last): their fit is subtracted first
     ones: float | None = None    # entry of the column of ones; None: a third of the row bound, at least 1
+    limits: dict | None = None   # public limits (low, high) of columns, by name: single values are clipped
 
     def __post_init__(self):
         check_option("intercept", self.intercept, [True, False])
@@ -83,6 +84,7 @@ class Clip:
             response_bound=_check_bound("response_bound", self.response_bound,
                                         "pass a public bound on the size of a scaled response"),
             ranges=_check_ranges(self.ranges, self.intercept),
+            limits=_check_ranges(self.limits, True),
             response_center=_check_center(self.response_center, self.intercept),
             start=_check_start(self.start))
         if self.ones is not None:
@@ -128,16 +130,19 @@ class Clip:
         "The function that brings blocks of rows with these columns into bounds"
         if INTERCEPT in names:
             raise InputError(f"a column is called {INTERCEPT!r}, the name of the column of ones: rename it")
-        unknown = [name for name in self.ranges if name not in names]
-        if unknown:
-            raise InputError(f"ranges name columns that X does not have ({listed(unknown)}): "
-                             f"it has {listed(names)}")
+        for what, known in (("ranges", self.ranges), ("limits", self.limits)):
+            unknown = [name for name in known if name not in names]
+            if unknown:
+                raise InputError(f"{what} name columns that X does not have ({listed(unknown)}): "
+                                 f"it has {listed(names)}")
         width = len(names) + self.intercept
         if self.start and len(self.start) != width:
             raise InputError(f"start has {len(self.start)} coefficients for {width} columns: "
                              "pass one a column")
         low, high = np.array([self.ranges.get(name, (-1.0, 1.0)) for name in names]).T
-        return partial(clipped_rows, clip=self, center=(low + high) / 2, scale=(high - low) / 2)
+        limits = np.array([self.limits.get(name, (-np.inf, np.inf)) for name in names]).T
+        return partial(clipped_rows, clip=self, center=(low + high) / 2, scale=(high - low) / 2,
+                       limits=limits if self.limits else None)
 
 # %% ../nbs/11_clip.ipynb #1a5a6452
 _PIECE = 4096  # columns summed at once: within NumPy's buffer of 8192 numbers
@@ -148,9 +153,11 @@ def clipped_rows(
     clip: Clip,         # the bounds
     center=None,        # what is zero in public units; None: the rows are in them, and are changed in place
     scale=None,         # and what is one
+    limits=None,        # smallest and largest values of the columns, if single values are clipped
 ) -> tuple:             # rows of the design, responses, weights, (how many rows scaled, responses clamped)
     "The three steps, for a block of rows: no row's result depends on another row"
     with np.errstate(all="ignore"):
+        if limits is not None: X = _inside(X, *limits)
         Z = X if center is None else _in_units(X, clip, center, scale)
         norms = np.sqrt(_row_sums("ij,ij->i", Z, Z))
         wild = np.flatnonzero(~np.isfinite(norms))
@@ -162,6 +169,10 @@ def clipped_rows(
         t[~np.isfinite(y)] = np.nan  # what is not finite must be found, not clamped
         cut = int((w < 1).sum()), int((np.abs(t) > clip.response_bound).sum())
         return Z, np.clip(t, -clip.response_bound, clip.response_bound), w, cut
+
+def _inside(X, low, high) -> np.ndarray:
+    "Values beyond the limits of their columns become the limits; what is not finite stays, to be found"
+    return np.where(np.isfinite(X), np.clip(X, low, high), X)
 
 def _in_units(X, clip: Clip, center, scale) -> np.ndarray:
     "The rows in public units, a column of ones beside them if there is an intercept"

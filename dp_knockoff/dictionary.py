@@ -23,7 +23,7 @@ from .errors import LARGEST, InputError, listed, shown
 from .rows import as_floats, objects_as_floats
 
 # %% auto #0
-__all__ = ['Column', 'join_groups', 'Dictionary', 'as_dictionary', 'load_toml', 'template']
+__all__ = ['Column', 'join_groups', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../nbs/16_dictionary.ipynb #04bb1fc9
 _TRUTH = {"true": 1.0, "false": 0.0}  # words that are numbers
@@ -144,6 +144,12 @@ class Column:
     def may_miss(self) -> bool:
         "Has a missing value a meaning?"
         return self.levels is not None or self.missing is not None
+
+    @property
+    def mean_square(self) -> float:
+        "Of its part of a row in public units, if values are spread evenly over the range or the levels"
+        if self.levels is None: return 1 / 3 # of a range that became (-1, 1)
+        return 1 - (self.probabilities[0] if self.probabilities else 1 / len(self.levels))
 
     @property
     def kind(self) -> str:
@@ -400,10 +406,12 @@ class _Encoding:
         "Every feature must be known, and none be the response"
         unknown = [name for name in map(str, names) if not self.knows(name)]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], list(self.facts), n=1)
-            hint = f" (it has {close[0]!r})" if close else ""
-            raise InputError(f"{self.where} says nothing about column {unknown[0]!r} of {where}{hint}: "
-                             "add it, or choose others with columns=[...]")
+            spare = [name for name in self.columns if name not in names] # entries that no feature uses
+            near = [(name, *difflib.get_close_matches(name, spare, n=1)) for name in unknown]
+            hint = next((f" (is {pair[0]!r} its entry {pair[1]!r}?)" for pair in near if pair[1:]), "")
+            word = "column" if len(unknown) == 1 else "columns"
+            raise InputError(f"{self.where} says nothing about {word} {listed(unknown)} of {where}{hint}: "
+                             f"add [columns.{_key(unknown[0])}], or choose others with columns=[...]")
         if self.target in names:
             raise InputError(f"{where} holds the response {self.target!r} among its features: "
                              "leave it out with columns=[...]")
@@ -439,11 +447,12 @@ class _Encoding:
     def answers(self,
         column, # the responses of a block of rows: an array, or a series
     ) -> np.ndarray:
-        "The responses in float64"
+        "The responses in float64, those beyond the range at its ends"
         known = Column("y") if self.target is None else self.column(self.target)
         out = np.empty((1, len(column)))
         known.encode(column, out)
-        return out[0]
+        if known.range is None: return out[0]
+        return np.where(np.isfinite(out[0]), np.clip(out[0], *known.range), out[0])
 
 # %% ../nbs/16_dictionary.ipynb #af7cdd4e
 @dataclass(frozen=True)
@@ -508,11 +517,81 @@ class Dictionary(_Encoding):
         "Public ranges of the numeric columns that have one: {column: (low, high)}"
         return {name: column.range for name, column in self.columns.items() if column.range}
 
+    def sizes(self,
+        names,       # encoded columns
+        ranges=None, # further public ranges of numeric columns: {column: (low, high)}
+    ) -> Sizes:
+        "How large rows of these columns and responses are, as far as ranges and levels tell"
+        used = [column for column in self.columns.values() if set(column.encoded) & set(names)]
+        known = self.ranges | (ranges or {})
+        unknown = tuple(c.name for c in used if c.levels is None and c.name not in known)
+        response = Column("y") if self.target is None else self.column(self.target)
+        ends = (0.0, 1.0) if response.levels is not None else response.range
+        return Sizes(typical=math.sqrt(math.fsum(column.mean_square for column in used)),
+                     longest=math.sqrt(sum(1 + column.indicator for column in used)), ends=ends,
+                     unknown=unknown, target=self.target, where=self.where)
+
     def with_target(self,
         target: str, # a column
     ) -> Dictionary:
         "The same facts for another response"
         return self if target == self.target else replace(self, target=target)
+
+# %% ../nbs/16_dictionary.ipynb #5d0c7e11
+@dataclass(frozen=True)
+class Sizes:
+    "How long rows are in public units, and where responses are, as far as a dictionary tells"
+    typical: float     # norm of a row whose values are spread evenly over ranges and levels
+    longest: float     # norm that no row exceeds
+    ends: tuple | None # smallest and largest response
+    unknown: tuple     # numeric columns without a range: the norms leave them out
+    target: str | None # the response's column
+    where: str         # what messages call the dictionary
+
+    @property
+    def center(self) -> float:
+        "The middle of the response's range"
+        return (self.ends[0] + self.ends[1]) / 2
+
+    def farthest(self,
+        center: float, # of the response
+    ) -> float:
+        "How far from it a response can be"
+        return max(abs(end - center) for end in self.ends)
+
+    def need_norm(self,
+        otherwise: str, # what to pass instead
+    ) -> None:
+        "Refuse to tell a norm if a column has no range"
+        if not self.unknown: return
+        raise InputError(f"row_bound is missing, and {self.where} has no range of {listed(self.unknown)}: "
+                         f"add [columns.{_key(self.unknown[0])}] range = [low, high], or pass {otherwise}")
+
+    def need_ends(self,
+        otherwise: str, # what to pass instead
+    ) -> None:
+        "Refuse to tell a response's bound if there is no range"
+        if self.ends is not None: return
+        name = "..." if self.target is None else _key(self.target)
+        names = "names no target" if self.target is None else f"has no range of the response {self.target!r}"
+        raise InputError(f"response_bound is missing, and {self.where} {names}: "
+                         f"add {'target = ... and ' * (self.target is None)}[columns.{name}] "
+                         f"range = [low, high], or pass {otherwise}")
+
+    def response(self,
+        center,         # of the response: a number, "private", or None
+        bound,          # on its distance from there: a number, "private", or None
+        otherwise: str, # what to pass instead of a bound
+    ) -> tuple:         # center, bound
+        "Centre and bound of a response: what was given, or the middle of its range and the way to its ends"
+        if center is None: center = 0.0 if self.ends is None else self.center
+        if bound is not None: return center, bound
+        self.need_ends(otherwise)
+        return center, self.farthest(self.center if center == "private" else center)
+
+def _key(name: str) -> str:
+    "A column's name in the head of a TOML table"
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 # %% ../nbs/16_dictionary.ipynb #16651af0
 def as_dictionary(
@@ -584,7 +663,15 @@ def _table(value, name: str) -> dict:
 # %% ../nbs/16_dictionary.ipynb #0c892dec
 _TEMPLATE = """# Public facts about the columns. Fill them in from what is known without the data
 # (a questionnaire, a law, a code book): whatever is copied from the data is not protected.
+# A column may also have
+#   missing = ...          the value that stands in for one that is missing
+#   indicator = true       with it: a 0/1 column that says where one was missing
+#   probabilities = [...]  of its levels, if they were drawn at random, as in an experiment
+# Columns that are one variable: [groups], then e.g. home = ["married", "children"].
 """
+_RANGE = "smallest and largest value; or levels = [...], if the numbers are codes"
+_LEVELS = "all of them, a common one first: it is the reference"
+_RESPONSE = "smallest and largest response; its centre and bound follow"
 
 def template(
     types: dict, # {column name: its type, as narwhals calls it}
@@ -594,17 +681,17 @@ def template(
     if target is not None and target not in types:
         raise InputError(f"the response {target!r} is not a column: {_meant(target, types)}")
     first = f"{_TEMPLATE}target = {_quoted(target or '')}" + ("" if target else "  # the response's column")
-    return "\n".join([first, *(_section(str(name), dtype) for name, dtype in types.items())]) + "\n"
+    sections = [_section(str(name), dtype, name == target) for name, dtype in types.items()]
+    return "\n".join([first, *sections]) + "\n"
 
-def _section(name: str, dtype) -> str:
+def _section(name: str, dtype, is_target: bool = False) -> str:
     "The lines about one column"
     import narwhals.stable.v1 as nw
-    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-    title = f"\n[columns.{name if bare else _quoted(name)}]"
-    if dtype in (nw.String, nw.Categorical, nw.Enum): return f"{title}\nlevels = []  # the reference first"
+    title = f"\n[columns.{_key(name)}]"
+    if dtype in (nw.String, nw.Categorical, nw.Enum): return f"{title}\nlevels = []  # {_LEVELS}"
     if dtype == nw.Boolean: return f"{title}\nlevels = [false, true]"
     if dtype.is_numeric() or dtype in (nw.Object, nw.Unknown):
-        return f"{title}\nrange = []  # smallest and largest value; missing = ... for a stand-in"
+        return f"{title}\nrange = []  # {_RESPONSE if is_target else _RANGE}"
     return f"\n# column {_quoted(name)} has type {dtype}, which cannot be used as it is"
 
 def _quoted(name: str) -> str:

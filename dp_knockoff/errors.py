@@ -5,10 +5,11 @@
 # %% ../nbs/01_errors.ipynb #108fecef
 from __future__ import annotations
 
+import difflib
 import numbers
 
 # %% auto #0
-__all__ = ['LARGEST', 'InputError', 'shown', 'listed', 'check_fraction', 'check_positive', 'check_count', 'check_given',
+__all__ = ['LARGEST', 'InputError', 'shown', 'listed', 'guess', 'check_fraction', 'check_positive', 'check_count', 'check_given',
            'check_option']
 
 # %% ../nbs/01_errors.ipynb #6a49066e
@@ -42,6 +43,17 @@ def listed(
     names = list(names)
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
+
+# %% ../nbs/01_errors.ipynb #7c1e5a91
+def guess(
+    word,    # what was written
+    options, # what is there
+) -> str:    # " (did you mean 'wage'?)", or nothing
+    "What may have been meant, to be put behind the word"
+    bare, words = str(word).lstrip("-"), {str(option).lstrip("-"): str(option) for option in options}
+    begun = [name for name in words if len(bare) > 2 and name.startswith(bare)]
+    close = begun or difflib.get_close_matches(bare, words, n=1)
+    return f" (did you mean {words[close[0]]!r}?)" if close else ""
 
 # %% ../nbs/01_errors.ipynb #397e7236
 def check_fraction(
@@ -102,5 +114,5 @@ def check_option(
     def same(option): return plain and isinstance(value, bool) == isinstance(option, bool) and value == option
     if not any(value is option or same(option) for option in options):
         choices = ", ".join(map(repr, options))
-        raise InputError(f"{name}={shown(value)} is unknown: choose one of {choices}")
+        raise InputError(f"{name}={shown(value)} is unknown{guess(value, options)}: choose one of {choices}")
     return value

@@ -27,6 +27,11 @@ __all__ = ['find_files', 'need', 'reason', 'parquet_batches', 'file_header', 'op
 
 # %% ../nbs/14_files.ipynb #6e8ceaa8
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".npz")  # what a file's name tells about its kind
+_LIBRARIES = { # files of other kinds: who reads them into a table, and what that needs
+    (".xlsx", ".xls", ".ods"): ("pandas.read_excel", "pandas openpyxl"),
+    (".feather", ".arrow", ".ipc"): ("polars.read_ipc", "polars"),
+    (".json", ".jsonl", ".ndjson"): ("polars.read_ndjson", "polars"),
+    (".dta", ".sas7bdat", ".sav"): ("pandas.read_stata, read_sas or read_spss", "pandas pyreadstat")}
 
 def find_files(
     data,  # a path, a pattern, or a list of them
@@ -53,6 +58,10 @@ def _check_file(path: str) -> None:
         inside = os.path.join(path, "*.parquet")
         raise InputError(f"{path!r} is a folder: pass the files in it, such as {inside!r}")
     if not os.path.exists(path): raise InputError(f"{path!r} does not exist: check its name")
+    for endings, (reader, needs) in _LIBRARIES.items():
+        if path.lower().endswith(endings):
+            raise InputError(f"{path!r} is a file of another program: save it as .csv or .parquet, "
+                             f"or pass the table that {reader} makes of it (pip install {needs})")
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path!r} has an ending that says nothing here: "
                          f"pass a file that ends in {', '.join(_ENDINGS)}")

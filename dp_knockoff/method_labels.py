@@ -5,7 +5,7 @@
 # %% ../nbs/54_method_labels.ipynb #2db4f919
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -114,15 +114,18 @@ class LabelsRelease(CanonicalRelease):
         return spent, f"Noise drawn by {self.sampler}."
 
 # %% ../nbs/54_method_labels.ipynb #5294a2f1
+_WAY_OUT = ("pass a public number, two to three standard deviations of a scaled response, "
+            "or a dictionary with its range")
+
 @dataclass(frozen=True, kw_only=True)
 class LabelsMethod(Method):
     "Noise on the products of a public design with private responses"
     epsilon: float | None = None        # privacy budget, for replacing one response
     delta: float | None = None          # privacy budget
-    response_bound: float | None = None # B_y: scaled responses are clamped to at most this size
+    response_bound: float | None = None # B_y: scaled responses are clamped to this; None: the dictionary's
     sigma: float | None = None          # the regression noise's standard deviation, public
     row_bound: float | None = None      # rows of x are scaled to at most this norm; None: not at all
-    response_center: float = 0.0        # public centre of the response
+    response_center: float | None = None # public centre of the response; None: the dictionary's, or 0
     intercept: bool = True              # does the model have an intercept?
     rows_per_person: int = 1            # protect any so many responses together
     word = "labels"
@@ -134,17 +137,29 @@ class LabelsMethod(Method):
                      sigma=check_positive("sigma", self.sigma, "pass the public noise level"),
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        way_out = "pass a public number, two to three standard deviations of a scaled response"
-        check_positive("response_bound", check_given("response_bound", self.response_bound, way_out), way_out)
+        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _WAY_OUT)
         self._make_clip(1.0) # refuses bounds that cannot be
 
     @property
     def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
 
-    def _make_clip(self, longest: float) -> Clip:
-        "The bounds; where no row bound was given, the longest row is one"
+    def completed(self,
+        source, # of rows
+    ) -> LabelsMethod:
+        "The same method; bound and centre of the response that were not given follow from the dictionary"
+        facts, center = source.dictionary, self.response_center
+        if center is None and not self.intercept: center = 0.0 # nothing would take another one up
+        if facts is None: return replace(self, response_center=0.0 if center is None else center)
+        sizes = facts.sizes(source.names)
+        center, bound = sizes.response(center, self.response_bound, "response_bound=... (a public number)")
+        return replace(self, response_center=center, response_bound=bound)
+
+    def _make_clip(self, longest: float, limits=None) -> Clip:
+        "The bounds; where no row bound was given, the longest row is one; 1 and 0 for what is not known yet"
         row_bound = longest if self.row_bound is None else self.row_bound
-        return Clip(row_bound, self.response_bound, None, self.response_center, self.intercept, ones=1.0)
+        return Clip(row_bound, 1.0 if self.response_bound is None else self.response_bound, None,
+                    0.0 if self.response_center is None else self.response_center, self.intercept, ones=1.0,
+                    limits=limits)
 
     def release(self,
         data,              # whatever `open_source` takes; its rows are public, its responses are not
@@ -157,13 +172,16 @@ class LabelsMethod(Method):
     ) -> LabelsRelease:
         "Noisy products, private for every pair of datasets that differ in one response"
         source = open_source(data, y)
+        method, known = self.completed(source), getattr(source.dictionary, "ranges", {})
+        check_given("response_bound", method.response_bound, _WAY_OUT)
+        limits = {name: known[name] for name in source.names if name in known}
         mu = strict_mu(self.budget)
         unit = unit_in_words(self.rows_per_person, "response")
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger,
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=fresh_id())
         self._make_clip(1.0).bind(source.names) # refuses columns that do not fit, before the pass
         longest = _longest_row(source) if self.row_bound is None else self.row_bound
-        clip = self._make_clip(longest)
+        clip = method._make_clip(longest, limits)
         sums = source.collect(partial(_label_sums, names=source.names, clip=clip))
         m = sums.moments
         m.check_design()
@@ -179,7 +197,7 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person, source.groups, self.response_center)
+                             not sampler.private, self.rows_per_person, source.groups, method.response_center)
 
 # %% ../nbs/54_method_labels.ipynb #b56eced4
 def labels_filter(
@@ -188,10 +206,11 @@ def labels_filter(
     *,
     epsilon: float = None,   # privacy budget, for replacing one response
     delta: float = None,     # privacy budget
-    response_bound=None,     # B_y: scaled responses are clamped to at most this size
+    response_bound=None,     # B_y: scaled responses are clamped to at most this size; default: the
+                             # dictionary's
     sigma=None,              # the regression noise's standard deviation, public
     row_bound=None,          # rows of x are scaled to at most this norm; default: not at all
-    response_center=0.0,     # public centre of the response
+    response_center=None,    # public centre of the response; default: the dictionary's, or 0
     intercept: bool = True,  # does the model have an intercept?
     fdr: float = 0.2,        # q
     rule: str | None = None, # "knockoffs" (default) or, on the estimates, "dbh", "by", "bh" or "ebh"

@@ -5,6 +5,8 @@
 # %% ../nbs/53_method_moments.ipynb #efe73127
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +46,8 @@ __all__ = ['ROUNDS', 'check_bound', 'release_rounds', 'MomentsMethod', 'moments_
 
 # %% ../nbs/53_method_moments.ipynb #879d2600
 _HOW = {"row_bound": "how long a row of x may be (too low costs little: half the typical norm is fine)",
-       "response_bound": "how large a scaled response may be (two to three standard deviations)"}
+       "response_bound": "how large a response may be once it is scaled with its row "
+                         "(two to three standard deviations; less, if the row bound is low)"}
 
 def check_bound(
     name: str,       # "row_bound" or "response_bound"
@@ -56,7 +59,8 @@ def check_bound(
     if value is None:
         raise InputError(f"{label} is missing: pass a public number that says {_HOW[name]}, "
                          "known without looking at the data, "
-                         "or 'private' to find one with a tenth of the budget")
+                         "or 'private' to find one with a tenth of the budget, "
+                         "or a dictionary with the ranges of all columns, from which it follows")
     if isinstance(value, str) and value == "private": return value
     return check_positive(label, value, f"pass a public number that says {_HOW[name]}, or 'private'")
 
@@ -121,10 +125,10 @@ class MomentsMethod(Method):
     "Moments of rows in public bounds, with noise for every pair of neighbours"
     epsilon: float | None = None   # privacy budget, for replacing one row
     delta: float | None = None     # privacy budget
-    row_bound: object = None       # B: rows of x are scaled to at most this norm; or "private"
-    response_bound: object = None  # B_y: scaled responses are clamped to at most this size; or "private"
+    row_bound: object = None       # B: longer rows are scaled to it; or "private"; None: the dictionary's
+    response_bound: object = None  # B_y: scaled responses are clamped to it; or "private"; None: dictionary's
     ranges: dict | None = None     # public ranges (low, high) by column, for columns of unlike units
-    response_center: object = 0.0  # public centre of the response; or "private"
+    response_center: object = None # public centre of the response, or "private"; None: the dictionary's, or 0
     intercept: bool = True         # does the model have an intercept?
     rounds: int | None = None      # passes with noise; None: 4, or 1 where rows are read only once
     balance: float = BALANCE       # how much more precisely X'X is released than X'y in the first round
@@ -161,8 +165,30 @@ class MomentsMethod(Method):
         if self._searches_center and not self.intercept:
             raise InputError("response_center='private' needs an intercept to take it up: "
                              "leave it 0, or fit an intercept")
-        center = 0.0 if self._searches_center else self.response_center
+        center = 0.0 if self._searches_center or self.response_center is None else self.response_center
         return Clip(**bounds, ranges=self.ranges, response_center=center, intercept=self.intercept)
+
+    def completed(self,
+        source, # of rows
+    ) -> MomentsMethod:
+        "The same method; bounds, centre and ranges that were not given follow from the source's dictionary"
+        if source.dictionary is None or hasattr(source, "moments"): return self # sums hold their own bounds
+        return _completed(self, source.dictionary, source.names)
+
+    def warn_bounds(self,
+        source, # of rows
+    ) -> None:
+        "Say it if a bound is higher than anything that it bounds, as far as the source's dictionary tells"
+        if source.dictionary is None or hasattr(source, "moments"): return
+        _warn_bounds(self, self.completed(source), source.dictionary.sizes(source.names, self.ranges))
+
+    def clip_for(self,
+        source, # of rows
+    ) -> Clip:
+        "The bounds for these rows, 1 in place of what is not known yet; the dictionary's ranges are limits"
+        known = getattr(source.dictionary, "ranges", {})
+        limits = {name: known[name] for name in source.names if name in known}
+        return replace(self.completed(source).clip, limits=limits)
 
     @property
     def _searches_center(self) -> bool:
@@ -197,6 +223,7 @@ class MomentsMethod(Method):
     ) -> PrivateMoments:
         "Moments with (epsilon, delta)-differential privacy for every pair of datasets that differ in one row"
         source = open_source(data, y)
+        method = self.completed(source)
         mu = strict_mu(self.budget)
         release_id = fresh_id()
         unit = unit_in_words(self.rows_per_person, "row")
@@ -204,9 +231,10 @@ class MomentsMethod(Method):
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=release_id)
         if isinstance(source, MomentsSource): self.check_collected(source)
         else:
-            for name, value in self._bounds.items(): check_bound(name, value)
-        rounds = self.rounds_of(source)
-        clip, mu = self._searched(source, mu, sampler)
+            for name, value in method._bounds.items(): check_bound(name, value)
+            self.warn_bounds(source)
+        rounds = method.rounds_of(source)
+        clip, mu = method._searched(source, mu, sampler)
         found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
                                self.rows_per_person, release_id)
         return replace(found, groups=source.groups)
@@ -214,7 +242,7 @@ class MomentsMethod(Method):
     def _searched(self, source, mu: float, sampler) -> tuple: # Clip, what is left of mu
         "The bounds, found privately where that was asked for"
         if isinstance(source, MomentsSource): return source.clip, mu
-        clip = self._clip_for(source)
+        clip = self.clip_for(source)
         clip.bind(source.names) # refuses columns that do not fit, before the first pass
         bounds = [name for name, value in self._bounds.items() if value == "private"]
         searches = len(bounds) + self._searches_center
@@ -225,12 +253,6 @@ class MomentsMethod(Method):
         if bounds: clip = private_clip(source, clip, each * np.sqrt(len(bounds)), sampler, bounds)
         return clip, mu * np.sqrt(1 - SEARCH)
 
-    def _clip_for(self, source) -> Clip:
-        "The bounds, with the dictionary's ranges where none are given"
-        known = getattr(source.dictionary, "ranges", {})
-        ranges = {name: known[name] for name in source.names if name in known} | (self.ranges or {})
-        return replace(self.clip, ranges=ranges)
-
     def check_collected(self,
         source: MomentsSource, # of moments in bounds
     ) -> None:
@@ -240,11 +262,69 @@ class MomentsMethod(Method):
                              "collect them with a Clip, or pass the data")
         bounds = self._bounds | {"ranges": self.ranges}
         given = [name for name, value in bounds.items() if value is not None]
-        if self.response_center != 0: given.append("response_center")
+        if self.response_center: given.append("response_center")
         if not self.intercept: given.append("intercept")
         if given:
             raise InputError(f"{' and '.join(given)} given along with Moments, "
                              "which hold their own: leave them out")
+
+# %% ../nbs/53_method_moments.ipynb #53d1c0de
+_ROW_SHARE = .5  # of the norm of a row that is spread evenly over ranges and levels: the table below says why
+_LOW = .5        # a row bound below this share of that gets a warning, with a response bound that is ...
+_TOO_HIGH = 1.25 # ... above so many times what it leaves of a response
+_OTHERWISE = "{}=... (a public number, or 'private')"
+
+def _typical_weight(
+    sizes,        # of rows, by the dictionary
+    method: MomentsMethod,
+) -> float:
+    "To which share of its length the row bound scales a typical row"
+    if sizes.unknown or isinstance(method.row_bound, str): return 1.0
+    return min(1.0, method.clip.design_bound / math.hypot(sizes.typical, method.clip.one))
+
+def _completed(
+    method: MomentsMethod,
+    facts,                 # a Dictionary
+    names: tuple,          # the source's columns
+) -> MomentsMethod:
+    "The same method; ranges, bounds and centre that were not given follow from the dictionary"
+    own = {name: facts.ranges[name] for name in names if name in facts.ranges}
+    method = replace(method, ranges=own | (method.ranges or {}))
+    sizes = facts.sizes(names, method.ranges)
+    if method.row_bound is None:
+        sizes.need_norm(_OTHERWISE.format("row_bound"))
+        method = replace(method, row_bound=_ROW_SHARE * sizes.typical)
+    center = method.response_center if method.intercept or method.response_center is not None else 0.0
+    center, bound = sizes.response(center, method.response_bound, _OTHERWISE.format("response_bound"))
+    return replace(method, response_center=center, response_bound=bound)
+
+def _warn_bounds(
+    given: MomentsMethod, # as the user has it
+    whole: MomentsMethod, # completed
+    sizes,                # of rows and responses, by the dictionary
+) -> None:
+    "Say it if a bound is higher than anything that it bounds, or if two do not fit each other"
+    B, By, center = whole.row_bound, given.response_bound, whole.response_center
+    low = not sizes.unknown and _is_public(B) and B < _LOW * _ROW_SHARE * sizes.typical
+    if not sizes.unknown and _is_public(B) and B > sizes.longest * (1 + 1e-9):
+        warnings.warn(f"row_bound={B:g} is above {sizes.longest:.3g}, the norm that no row exceeds in the "
+                      "units of the ranges: noise grows with it for nothing; leave it out, or lower it",
+                      stacklevel=4)
+    if sizes.ends is None or not _is_public(By) or not _is_public(center): return
+    most = sizes.farthest(center)
+    if By > most * (1 + 1e-9):
+        warnings.warn(f"response_bound={By:g} is above {most:.3g}, which is as far as a response can be from "
+                      "response_center: noise grows with it for nothing; leave it out, or lower it",
+                      stacklevel=4)
+    elif low and By > _TOO_HIGH * most * _typical_weight(sizes, whole):
+        left = most * _typical_weight(sizes, whole)
+        warnings.warn(f"response_bound={By:g} does not fit row_bound={B:g}: a response is scaled with its "
+                      f"row, here to about {left:.3g} at most; lower this bound, raise the other, or leave "
+                      "both out", stacklevel=4)
+
+def _is_public(bound) -> bool:
+    "Is it a number, and neither missing nor to be found privately?"
+    return bound is not None and not isinstance(bound, str)
 
 # %% ../nbs/53_method_moments.ipynb #cf9821d5
 def moments_filter(
@@ -254,9 +334,10 @@ def moments_filter(
     epsilon: float = None,   # privacy budget, for replacing one row
     delta: float = None,     # privacy budget
     row_bound=None,          # B: rows of x are scaled to at most this norm, responses with them; or "private"
-    response_bound=None,     # B_y: scaled responses are clamped to at most this size; or "private"
+    response_bound=None,     # B_y: scaled responses are clamped to at most this size; or "private";
+                             # default of both: what follows from the dictionary
     ranges=None,             # public ranges (low, high) of columns, by name, for columns of unlike units
-    response_center=0.0,     # public centre of the response; or "private"
+    response_center=None,    # public centre of the response, or "private"; default: the dictionary's, or 0
     intercept: bool = True,  # does the model have an intercept?
     rounds=None,             # passes with noise; default 4, or 1 where rows can be read only once
     balance: float = BALANCE, # how much more precisely X'X is released than X'y in the first round

@@ -309,10 +309,10 @@ class ProductsMethod(Method):
     epsilon: float | None = None        # privacy budget, for replacing one row
     delta: float | None = None          # privacy budget
     law: object = None                  # of a row: Gaussian, Levels, ..., or a kernel; None: the dictionary's
-    response_bound: float | None = None # B_y: centred responses are clamped to at most this size
+    response_bound: float | None = None # B_y: centred responses are clamped to this; None: the dictionary's
     row_bound: float | None = None      # B: rows, in units of the law, are scaled to at most this norm
     ranges: dict | None = None          # public ranges (low, high) by column: rows and knockoffs are clipped
-    response_center: float = 0.0        # public centre of the response
+    response_center: float | None = None # public centre of the response; None: the dictionary's, or 0
     rounds: int | None = None           # passes with noise; None: 3, or 1 where rows are read only once
     rows_per_person: int = 1            # protect any so many rows together
     word = "products"
@@ -323,15 +323,15 @@ class ProductsMethod(Method):
         self._settle(epsilon=float(budget.epsilon), delta=float(budget.delta),
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        way_out = "pass a public number, two to three standard deviations of the centred response"
-        check_positive("response_bound", check_given("response_bound", self.response_bound, way_out), way_out)
+        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _WAY_OUT)
         if self.row_bound is not None:
             check_positive("row_bound", self.row_bound,
                            "pass a public bound on a row's norm in units of the law, or leave it out")
         for name in ("response_bound", "row_bound"): check_moderate(name, getattr(self, name), _FARTHEST)
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         if self.law is not None: Law.check(self.law)
-        Clip(1.0, self.response_bound, self.ranges, self.response_center) # refuses what cannot be
+        center = 0.0 if self.response_center is None else self.response_center
+        Clip(1.0, self.response_bound or 1.0, self.ranges, center) # refuses what cannot be
 
     @property
     def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
@@ -339,6 +339,16 @@ class ProductsMethod(Method):
     def open(self, data, y=None, dictionary=None, groups=None) -> Source:
         "The rows as a source; factors of the law are encoded by its levels, and are one variable each"
         return open_with_law(self.law, data, y, dictionary, groups)
+
+    def completed(self,
+        source: Source, # of the rows
+    ) -> ProductsMethod:
+        "The same method; bound and centre of the response that were not given follow from the dictionary"
+        facts, center = source.dictionary, self.response_center
+        if facts is None: return replace(self, response_center=0.0 if center is None else center)
+        sizes = facts.sizes(source.names, self.ranges)
+        center, bound = sizes.response(center, self.response_bound, _OTHERWISE)
+        return replace(self, response_center=center, response_bound=bound)
 
     def _ranges_of(self, source: Source) -> tuple:
         "Lowest and highest values of the columns"
@@ -380,6 +390,8 @@ class ProductsMethod(Method):
     ) -> ProductsRelease:
         "Products with (epsilon, delta)-differential privacy for every pair that differs in one row"
         source = self.open(data, y)
+        method = self.completed(source)
+        check_given("response_bound", method.response_bound, _WAY_OUT)
         rounds = self.rounds_of(source)
         law = law_of(self.law, source)
         units = law_units(law, Variables.of(source.names, source.groups))
@@ -390,13 +402,17 @@ class ProductsMethod(Method):
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
                           what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
         key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
-        first = Clip(np.sqrt(2) * row_bound, self.response_bound, intercept=False)
-        pairs = _Pairs(law, units, low, high, float(self.response_center), key, first)
+        first = Clip(np.sqrt(2) * row_bound, method.response_bound, intercept=False)
+        pairs = _Pairs(law, units, low, high, float(method.response_center), key, first)
         public = dict(columns=source.names, groups=source.groups, budget=self.budget, S=units.S, D=units.D,
                       weight=_mean_weight(law, units, low, high, row_bound), row_bound=row_bound,
                       center=pairs.center, law=repr(law), rows_per_person=self.rows_per_person, ids=(id_,),
                       sampler=sampler.name, simulated=not sampler.private)
         return _release_rounds(source, pairs, public, mu / self.rows_per_person, rounds, sampler)
+
+_WAY_OUT = ("pass a public number, two to three standard deviations of the centred response, "
+            "or a dictionary with its range")
+_OTHERWISE = "response_bound=... (a public number)"
 
 def _is_used(column: str, names: tuple) -> bool:
     "Is a column of the dictionary among the encoded ones?"
@@ -447,9 +463,10 @@ def products_filter(
     law=None,                # public law of a row: Gaussian, Levels, ..., or a kernel; or the dictionary's
     epsilon: float = None,   # privacy budget, for replacing one row
     delta: float = None,     # privacy budget
-    response_bound=None,     # B_y: centred responses are clamped to at most this size
+    response_bound=None,     # B_y: centred responses are clamped to at most this size; default: the
+                             # dictionary's
     row_bound=None,          # B: rows, in units of the law, are scaled to at most this norm; default sqrt(p)
-    response_center=0.0,     # public centre of the response
+    response_center=None,    # public centre of the response; default: the dictionary's, or 0
     ranges=None,             # public ranges (low, high) by column: rows and knockoffs are clipped
     rounds=None,             # passes with noise; default 3, or 1 where rows can be read only once
     fdr: float = 0.2,        # q

@@ -48,9 +48,11 @@ def private_filter(
     epsilon: float = None,  # privacy budget, for replacing one row
     delta: float = None,    # privacy budget: the probability with which protection may fail, well below 1/n
     row_bound=None,         # rows of x are scaled to at most this norm, responses with them; or "private"
-    response_bound=None,    # scaled responses are clamped to at most this size; or "private"
+    response_bound=None,    # scaled responses are clamped to at most this size; or "private";
+                            # default of both: what follows from the dictionary
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of unlike units
-    response_center=0.0,    # public centre of the response; without a law also "private"
+    response_center=None,   # public centre of the response; without a law also "private"; default: the
+                            # dictionary's, or 0
     intercept: bool = True, # does the model have an intercept?
     rounds=None,            # passes with noise; default: the method's own
     law=None,               # the public law of a row, if there is one: Gaussian, Levels, ..., or a kernel

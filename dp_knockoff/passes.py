@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from .clip import INTERCEPT, Clip
-from .errors import InputError, listed, shown
+from .errors import InputError, guess, listed, shown
 from .moments import ExactMoments, named, summariser
 from .rows import Rows, block_rows, check_unique, not_finite, sum_blocks
 
@@ -344,7 +344,8 @@ class Header:
             raise InputError(f"columns={shown(columns)} holds the response {target!r}: leave it out")
         unknown = [name for name in columns if name not in self.labels]
         if unknown:
-            raise InputError(f"{self.where} has no column {unknown[0]!r}: it has {listed(self.labels)}")
+            raise InputError(f"{self.where} has no column {unknown[0]!r}{guess(unknown[0], self.labels)}: "
+                             f"it has {listed(self.labels)}")
         return columns
 
     def _check_target(self, target) -> None:
@@ -358,8 +359,8 @@ class Header:
         if target not in self.labels:
             joined = any(mark in str(label) for label in self.labels for mark in ";\t")
             hint = "; columns must be separated by commas" if joined else ""
-            raise InputError(f"the response {target!r} is not a column of {self.where}: "
-                             f"it has {listed(self.labels)}{hint}")
+            raise InputError(f"the response {target!r} is not a column of {self.where}"
+                             f"{guess(target, self.labels)}: it has {listed(self.labels)}{hint}")
 
 def _check_labels(where: str, labels: list) -> None:
     "No two columns of a table may share a name"

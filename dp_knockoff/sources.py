@@ -29,6 +29,13 @@ def _named(target, encoding):
     "The response of a table: the one asked for, or the dictionary's"
     return encoding.target if target is None and encoding is not None else target
 
+def _check_apart(where: str, X, y, columns) -> None:
+    "A series that is a column of the table, too, would explain itself; names are enough to see it"
+    name, labels = getattr(y, "name", None), getattr(X, "column_names", getattr(X, "columns", ()))
+    if not isinstance(name, str) or name not in list(labels if columns is None else columns): return
+    raise InputError(f"{where} holds the response {name!r} among its features: "
+                     f"pass y={name!r}, or leave it out of the table")
+
 def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
     "Rows of one chunk"
     where = f"chunk {i}"
@@ -38,6 +45,7 @@ def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
         raise InputError(f"{where} is a {type(chunk).__name__}: "
                          "yield (X, y) pairs, or tables together with the name of the response's column")
     X, y = chunk if pair else (chunk, target)
+    _check_apart(where, X, y, columns)
     if is_table(X): return open_table(where, X, y, columns, encoding)
     try: return Rows(X, y, columns, encoding)
     except InputError as error: raise error.at(where) from None
@@ -150,6 +158,7 @@ def open_source(
     progress=None,   # f(rows), called with the number of rows of every block that is done
 ) -> Source:         # call it for moments; `collect` passes over the rows for anything else
     "Look at the data without a pass over it, and say what is wrong or return a source of its rows"
+    if is_table(data) or is_dask(data): _check_apart("data", data, target, columns)
     encoding = None if dictionary is None else _of_target(as_dictionary(dictionary), target)
     source = _open(data, target, columns, progress, encoding)
     return _described(source, encoding, groups)

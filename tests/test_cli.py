@@ -3,6 +3,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_products import ProductsRelease, products_filter
 from dp_knockoff.method_two import filter_two
-from dp_knockoff.methods import METHODS, chooses, takes
+from dp_knockoff.methods import METHODS, chooses, private_filter, takes
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import ExactMoments, Moments
 from dp_knockoff.passes import Source
@@ -50,7 +51,7 @@ GOOD = [*ON_CSV, *BUDGET, *BOUNDS]
 ONE, TWO = ([*ON_CSV, "--method", word, *PAPER] for word in ("one", "two"))
 KNOCKOFFS = ["--rule", "knockoffs"]
 ONCE = ["--rounds", "1"]
-SEED = ["--simulate", "--seed", "1"]
+SEED = ["--simulation", "--seed", "1"]
 SELECT = [*ON_TABLE, *BUDGET, *BOUNDS, *SEED]
 RELEASE = SELECT[:-len(SEED)]
 MOMENTS = dict(epsilon=2.0, delta=1e-4, row_bound=2.0, response_bound=4.0)  # BUDGET and BOUNDS
@@ -106,16 +107,16 @@ def test_command_is_the_function(capsys, folder):
     found = result(capsys, *SELECT, "--fdr", ".3")
     names = [name for name in folder.columns if name != "y"]
     expected = moments_filter(*data(folder), **MOMENTS, fdr=.3, **SIMULATED)
-    assert np.allclose(found["W"], expected.W) and found["features"] == names
+    assert np.allclose(found["W"], expected.W) and found["variables"] == names
     assert found["selected"] == [names[j] for j in np.flatnonzero(expected.support)]
     assert found["threshold"] == pytest.approx(expected.threshold)
     assert (found["method"], found["rule"], expected.rule) == ("moments", "bh", "bh")
     assert (found["epsilon"], found["delta"], found["fdr"]) == (2.0, 1e-4, .3)
     assert found["noise"] == pytest.approx(expected.noise) and found["guarantee"] == expected.guarantee
     assert found["simulation"] is True and found["guarantee"].startswith(SIMULATION)
-    assert set(found) == {"selected", "features", "W", "signs", "threshold", "method", "rule", "epsilon",
+    assert set(found) == {"selected", "variables", "W", "signs", "threshold", "method", "rule", "epsilon",
                           "delta", "fdr", "rows_per_person", "simulation", "noise", "guarantee",
-                          "explanation", "notes", "effects"}
+                          "explanation", "notes", "effects", "diagnosis"}
     assert [row["name"] for row in found["effects"]] == found["selected"]
     assert [row["low"] for row in found["effects"]] == pytest.approx(list(expected.effects.low))
     assert set(found["effects"][0]) == {"name", "variable", "estimate", "se", "low", "high", "z", "pvalue"}
@@ -179,7 +180,7 @@ def test_every_method_and_its_options(capsys, folder, case):
     word = case.partition(",")[0]
     private = word != "none"
     found = result(capsys, *ON_TABLE, "--method", word, *options, *(SEED if private else SEED[1:]))
-    expected = function(*data(folder), **arguments, **(SIMULATED if private else {"random_state": 1}))
+    expected = function(folder, "y", **arguments, **(SIMULATED if private else {"random_state": 1}))
     assert found["method"] == word and np.allclose(found["W"], expected.W)
     assert found["signs"] == expected.signs.tolist() and found["noise"] == pytest.approx(expected.noise)
     assert len(found["selected"]) == len(expected)
@@ -213,15 +214,20 @@ def test_csv_parquet_and_several_files_agree(capsys, folder):
 
 def test_table_report_and_files(capsys):
     code, out, _ = run(capsys, *SELECT, "--out", "r.json", "--out", "r.csv", "--out", "r.png")
-    assert code == 0 and out.splitlines()[0].split()[:5] == ["feature", "|z|", "sign", "selected", "estimate"]
+    head = out.splitlines()[0].split()
+    assert code == 0 and head[:5] == ["variable", "|z|", "sign", "selected", "estimate"]
     assert "Simulation: NOT private" in out and "Guarantee" not in out
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
-    assert table.columns == ["feature", "W", "sign", "selected", "simulation"]
-    assert set(table["simulation"]) == {"NOT private"}
-    assert table["feature"].to_list() == found["features"]
+    assert table.columns == ["variable", "W", "sign", "selected", "estimate", "se", "low", "high", "pvalue",
+                             "guarantee", "diagnosis", "simulation"]
+    assert set(table["simulation"]) == {"NOT private"} and set(table["guarantee"]) == {found["guarantee"]}
+    chosen = table.filter(pl.col("selected") == 1)
+    for name in ("estimate", "se", "low", "high", "pvalue"):
+        assert chosen[name].to_list() == [row[name] for row in found["effects"]]
+    assert table["variable"].to_list() == found["variables"]
     assert table["W"].to_list() == found["W"] and table["sign"].to_list() == found["signs"]
-    assert table.filter(pl.col("selected") == 1)["feature"].to_list() == found["selected"]
+    assert table.filter(pl.col("selected") == 1)["variable"].to_list() == found["selected"]
     assert Path("r.png").read_bytes()[:4] == b"\x89PNG"
     assert sorted(os.listdir(".")) == ["public.csv", "r.csv", "r.json", "r.png", "t.csv", "t.parquet"]
 
@@ -231,7 +237,7 @@ def test_the_printed_table_is_in_order_and_cut_short(capsys, monkeypatch):
     for rule, label in (("bh", "|z|"), ("knockoffs", "W"), ("ebh", "e")):
         asked = [*SELECT, "--rule", rule, "--fdr", ".4"]
         lines = shown[rule] = run(capsys, *asked)[1].splitlines()
-        assert lines[0].split() == ["feature", label, "sign", "selected", "estimate", "(adjusted", "95", "%",
+        assert lines[0].split() == ["variable", label, "sign", "selected", "estimate", "(adjusted", "95", "%",
                                     "interval)"]
         W = [float(line.split()[1]) for line in lines[1:9]]
         assert W == sorted(W, reverse=True) and lines[9] == ""
@@ -253,8 +259,8 @@ def test_names_of_any_kind_survive_a_csv_file(capsys, folder):
     folder.rename(dict(zip(folder.columns, [*names, "y"]))).write_parquet("odd.parquet")
     assert run(capsys, "select", "odd.parquet", *SELECT[2:], "--out", "r.csv", "--out", "r.json")[0] == 0
     with open("r.csv", encoding="utf-8", newline="") as file: rows = list(csv.DictReader(file))
-    assert [row["feature"] for row in rows] == names
-    assert json.loads(Path("r.json").read_text(encoding="utf-8"))["features"] == names
+    assert [row["variable"] for row in rows] == names
+    assert json.loads(Path("r.json").read_text(encoding="utf-8"))["variables"] == names
 
 
 def test_nothing_selected_is_valid_json(capsys):
@@ -330,7 +336,7 @@ def test_ranges_center_rounds_columns(capsys, folder):
     some = folder.columns[:6]
     bounds = ["--ranges", "ranges.json", "--response-center", "1"]
     found = result(capsys, *SELECT, "--columns", ", ".join(some), *bounds, "--rounds", "2")
-    assert found["features"] == some and "in 2 rounds" in " ".join(found["notes"])
+    assert found["variables"] == some and "in 2 rounds" in " ".join(found["notes"])
 
 # a release, and a simulation of one
 
@@ -361,7 +367,7 @@ def test_a_simulation_says_so_everywhere(capsys):
     assert SIMULATION in out and SIMULATION in json.loads(Path("r.json").read_text())["guarantee"]
     assert SIMULATION in run(capsys, "select", "s.npz", "--fdr", ".3")[1]
     assert PrivateMoments.load("s.npz").simulated
-    one, two = (result(capsys, *RELEASE, "--simulate")["W"] for _ in range(2))
+    one, two = (result(capsys, *RELEASE, "--simulation")["W"] for _ in range(2))
     assert one != two  # without a seed, another simulation every time
     for word in ("one", "two"):
         found = result(capsys, *ON_TABLE, "--method", word, *PAPER, *SEED)
@@ -376,12 +382,12 @@ def test_who_may_have_a_seed_and_a_ledger(capsys, monkeypatch, word):
     Ledger("ledger.jsonl", epsilon=3, delta=1e-3)
     if word == "none":
         assert run(capsys, *argv, "--seed", "0")[0] == 0
-        assert "--simulate has no meaning for --method none" in run(capsys, *argv, "--simulate")[2]
+        assert "--simulation has no meaning for --method none" in run(capsys, *argv, "--simulation")[2]
     draw_nothing(monkeypatch)
     monkeypatch.setattr(Source, "_pass", never)
     if word != "none":
         code, out, err = run(capsys, *argv, "--seed", "0")
-        assert code == 2 and out == "" and "--seed belongs to simulations" in err and "--simulate" in err
+        assert code == 2 and out == "" and "--seed belongs to simulations" in err and "--simulation" in err
     if word in ("moments", "labels", "products"): return
     code, _, err = run(capsys, *argv, "--ledger", "ledger.jsonl")
     assert code == 2 and f"--ledger has no meaning for --method {word}, which is not differentially" in err
@@ -389,7 +395,7 @@ def test_who_may_have_a_seed_and_a_ledger(capsys, monkeypatch, word):
 
 def test_a_weak_budget_is_warned_of_in_one_line(capsys):
     code, _, err = run(capsys, *RELEASE, "--delta", ".1")
-    assert code == 0 and "Warning: delta=0.1 is above 1/n" in err
+    assert code == 0 and "Warning: --delta=0.1 is above 1/n" in err
     assert "UserWarning" not in err and ".py" not in err
 
 
@@ -401,7 +407,7 @@ def test_a_ledger_is_created_shown_and_charged(capsys):
     assert code == 0 and out.startswith("Ledger l.jsonl: total (epsilon=3, delta=0.0001), 0 releases")
     charged = [*RELEASE, "--ledger", "l.jsonl"]
     assert run(capsys, *charged)[0] == 0
-    assert run(capsys, *charged, "--simulate", "--seed", "1", "--epsilon", "1")[0] == 0
+    assert run(capsys, *charged, "--simulation", "--seed", "1", "--epsilon", "1")[0] == 0
     entries = Ledger("l.jsonl").entries
     assert [(e.what, e.unit, e.epsilon, e.simulated) for e in entries] == [
         ("moments", "1 row", 2.0, False), ("moments", "1 row", 1.0, True)]
@@ -438,7 +444,7 @@ def test_releases_of_parts_are_added(capsys, folder):
     folder[:1500].write_parquet("a.parquet")
     folder[1500:].write_csv("b.csv")
     for part, seed in (("a.parquet", "1"), ("b.csv", "2")):
-        argv = ["select", part, "--target", "y", *BUDGET, *BOUNDS, *ONCE, "--simulate", "--seed", seed]
+        argv = ["select", part, "--target", "y", *BUDGET, *BOUNDS, *ONCE, "--simulation", "--seed", seed]
         assert run(capsys, *argv, "--save-release", part[0] + ".npz")[0] == 0
     found = result(capsys, "select", "a.npz", "b.npz", "--fdr", ".3", "--save-release", "both.npz")
     a, b = (PrivateMoments.load(name) for name in ("a.npz", "b.npz"))
@@ -646,7 +652,8 @@ BAD = {
     "rounds": ([*GOOD, "--rounds", "1.5"], "--rounds='1.5' is not a whole number"),
     "no rounds": ([*GOOD, "--rounds", "0"], "rounds=0 is not a whole number of at least 1"),
     "shares": ([*ONE, "--epsilon-split", ".5,.5"], "is not 3 positive shares"),
-    "picture format": ([*GOOD, "--out", "a.docx"], "no picture format"),
+    "other result": ([*GOOD, "--out", "a.txt"], "one of '.html', '.json', '.csv', '.png', '.pdf', '.svg'"),
+    "result that is a release": ([*GOOD, "--out", "a.npz"], "to keep the release, pass --save-release"),
     "no such folder": ([*GOOD, "--out", "no/a.json"], "folder that does not exist"),
     "release into no folder": ([*GOOD, "--save-release", "no/a.npz"], "does not exist"),
     "release no archive": ([*GOOD, "--save-release", "a.csv"], "does not end in .npz"),
@@ -702,7 +709,7 @@ def test_a_release_cannot_be_changed(capsys):
         code, out, err = run(capsys, "select", "release.npz", *more)
         assert code == 2 and out == "" and "cannot be changed for a release that exists: leave it out" in err
         assert more[0] in err
-    for more in (["--save-release", "b.npz"], ["--seed", "1"], ["--simulate"], ["--ledger", "l.jsonl"],
+    for more in (["--save-release", "b.npz"], ["--seed", "1"], ["--simulation"], ["--ledger", "l.jsonl"],
                  ["--beta-norm", "1"]):
         code, out, err = run(capsys, "select", "release.npz", *more)
         assert code == 2 and out == "" and f"{more[0]} has no meaning for" in err
@@ -799,8 +806,8 @@ def test_help_tells_what_the_comments_say(capsys, monkeypatch):
         "[moments] passes with noise; default: 4, or 1 where rows are read only once; "
         "[products] passes with noise; default: 3, or 1 where rows are read only once")
     assert says("--response-center") == (
-        '[moments] public centre of the response; or "private" (default 0.0); '
-        "[labels, products] public centre of the response (default 0.0)")
+        '[moments] public centre of the response, or "private"; default: the dictionary\'s, or 0; '
+        "[labels, products] public centre of the response; default: the dictionary's, or 0")
     assert says("--balance") == (
         "[moments] how much more precisely X'X is released than X'y in the first round (default 1.4)")
     assert says("--rule").startswith("[moments, labels] ")
@@ -811,13 +818,114 @@ def test_help_tells_what_the_comments_say(capsys, monkeypatch):
     assert says("--beta-max").startswith("[two] public bound on the largest |beta_j|")
     assert "[one, two] public bound" in says("--row-bound") and "[labels]" in says("--row-bound")
     assert says("--offset") == "1: knockoff+; 0: modified rate only (default 1)"  # for all methods: no list
-    assert lines[-1].startswith("Methods. none:") and "labels:" in lines[-1]
+    told = "\n".join(lines[lines.index("methods:"):lines.index("examples:")])
+    assert re.findall(r"(?m)^  (\w+)  +\w", told) == list(METHODS)
 
 
-@pytest.mark.parametrize("command", ["ledger", "moments", "plan", "figure", "demo"])
-def test_every_command_has_help(capsys, command):
+@pytest.mark.parametrize("command", cli._COMMANDS)
+def test_every_command_has_help_of_80_columns_with_examples(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as done: main([command, "--help"])
-    assert done.value.code == 0 and f"usage: dp-knockoff {command}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert done.value.code == 0 and f"usage: dp-knockoff {command}" in out
+    assert max(map(len, out.splitlines())) <= 80
+    told = out.partition("\nexamples:\n")[2].splitlines()
+    assert len([line for line in told if line.startswith("  dp-knockoff ")]) == len(cli._LINES[command]) >= 2
+
+
+@pytest.mark.parametrize("line", [line for lines in cli._LINES.values() for line in lines])
+def test_every_example_parses(line):
+    words = shlex.split(line.replace("\\\n", " "))
+    assert words[0] in cli._COMMANDS and parser().parse_args(words).command == words[0]
+
+
+def test_examples_of_the_first_help_run_as_they_stand(capsys, monkeypatch, folder):
+    folder.rename({"y": "wage"}).write_csv("wage.csv")
+    first, second, _ = (shlex.split(line) for line in cli._LINES[""])
+    assert run(capsys, *first)[0] == 0
+    Path("wage.toml").write_text(Path("wage.toml").read_text().replace("[]", "[-5, 5]"))
+    code, out, err = run(capsys, *second)
+    assert code == 0 and "Guarantee: (epsilon=1, delta=1e-06)" in out, err
+
+
+def test_options_stand_in_groups(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = ["data", "privacy", "bounds and other public facts (from the dictionary, unless given)",
+              "selection", "method", "output", "trying out"]
+    with pytest.raises(SystemExit): main(["select", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:-1] for line in lines if line.rstrip(":") in groups] == groups
+    with pytest.raises(SystemExit): main(["release", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "selection:" not in lines and not any("--fdr" in line for line in lines[:-4])
+
+
+# exit codes, and what may have been meant
+
+def test_exit_codes_are_those_of_the_help(capsys, monkeypatch):
+    with pytest.raises(SystemExit) as done: main(["--help"])
+    out = capsys.readouterr().out
+    assert done.value.code == 0
+    assert re.findall(r"(?m)^  (\d+) ", out.partition("exit codes:")[2]) == ["0", "1", "2", "130"]
+    assert run(capsys, *SELECT)[0] == 0 and run(capsys, *SELECT, "--fdr", "2")[0] == 2
+    def interrupted(*args): raise KeyboardInterrupt
+    monkeypatch.setattr(Source, "_pass", interrupted)
+    assert run(capsys, *SELECT)[0] == 130
+
+
+def test_a_fault_of_our_own_is_exit_code_1_and_a_traceback():
+    code = ("import sys\nfrom dp_knockoff import cli\ndef fail(args): 1 / 0\n"
+            "cli._COMMANDS['fail'] = ('fail', lambda command: None, fail)\nsys.exit(cli.main(['fail']))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+MEANT = {
+    "command": (["selct", "t.csv"], "'selct' is no command (did you mean 'select'?)"),
+    "no command": (["analyse", "t.csv"], "'analyse' is no command; see `dp-knockoff --help`"),
+    "option": ([*ON_CSV, "--epsilonn", "1"], "--epsilonn is no option (did you mean '--epsilon'?)"),
+    "option with =": ([*ON_CSV, "--epsilonn=1"], "--epsilonn is no option (did you mean '--epsilon'?)"),
+    "abbreviation": ([*ON_CSV, "--eps", "1"], "--eps is no option (did you mean '--epsilon'?)"),
+    "of select": (["release", "t.csv", "--fdr", ".1"], "--fdr is no option; see `dp-knockoff release"),
+    "of the first parser": (["--versoin"], "--versoin is no option (did you mean '--version'?)"),
+    "method": ([*GOOD, "--method", "momments"], "--method='momments' is unknown (did you mean 'moments'?)"),
+    "rule": ([*GOOD, "--rule", "knockof"], "--rule='knockof' is unknown (did you mean 'knockoffs'?)"),
+    "target": (["select", "trial.csv", "--target", "wgae", *BUDGET, *BOUNDS],
+               "'wgae' is not a column of 'trial.csv' (did you mean 'wage'?)"),
+    "column": (["select", "trial.csv", "--target", "wage", *BUDGET, *BOUNDS, "--columns", "hieght"],
+               "has no column 'hieght' (did you mean 'height'?)"),
+    "nothing": (["select"], "the following arguments are required: FILE"),
+    "value": ([*ON_CSV, "--seed", "x"], "invalid int value: 'x'"),
+    "no value": ([*ON_CSV, "--epsilon"], "expected one argument"),
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_may_have_been_meant_is_said_in_one_sentence(capsys, name):
+    argv, says = MEANT[name]
+    Path("trial.csv").write_text("height,age,wage\n1,2,3\n2,4,1\n")
+    try: code = main(argv)
+    except SystemExit as done: code = done.code
+    out, err = capsys.readouterr()
+    assert code == 2 and out == "" and err.startswith("dp-knockoff: ") and err.count("\n") == 1
+    assert says in err
+
+
+# one vocabulary
+
+def test_options_are_words_of_python():
+    "But for what only a command line has, and the older name of --simulation"
+    args = vars(parser().parse_args(["select", "t.csv"]))
+    python = {"data", "columns", "dictionary", "groups", "method", "ledger", "simulation", "target",
+              *(name for word in METHODS for name in (*takes(word), *chooses(word)))}
+    own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows", "signals",
+           "share"}
+    assert set(args) - own == python
+    for other, more in (("release", ["--out", "r.npz"]), ("moments", ["--out", "m.npz"])):
+        theirs = vars(parser().parse_args([other, "t.csv", *more]))
+        assert set(theirs) - {"raw"} <= set(args)
+    old, new = (parser().parse_args(["select", "t.csv", word]) for word in ("--simulate", "--simulation"))
+    assert old == new and old.simulation is True
 
 
 def test_a_parser_can_be_used_twice():
@@ -1006,7 +1114,7 @@ def test_a_design_with_probabilities_chooses_products_and_says_so(capsys, trial)
                                fdr=.4, **SIMULATED)
     found = result(capsys, *ON_TRIAL, *SEED)
     assert found["method"] == "products" and found["W"] == pytest.approx(list(expected.W))
-    assert found["features"] == list(FACTORS) and {"arm", "sex", "form"} <= set(found["selected"])
+    assert found["variables"] == list(FACTORS) and {"arm", "sex", "form"} <= set(found["selected"])
     assert found["notes"][:-1] == list(expected.notes) and found["notes"][-1].startswith(CHOSEN)
     assert CHOSEN in run(capsys, *ON_TRIAL, *SEED)[1]
     named = result(capsys, *ON_TRIAL, *SEED, "--method", "products")
@@ -1019,17 +1127,17 @@ def test_a_design_with_probabilities_chooses_products_and_says_so(capsys, trial)
 def test_products_is_not_chosen_without_the_chances_of_all_columns(capsys, trial):
     argv = [word.replace("design", "facts") for word in ON_TRIAL]
     found = result(capsys, *argv, "--row-bound", "2", *SEED)
-    assert found["method"] == "moments" and found["features"] == list(FACTORS)
+    assert found["method"] == "moments" and found["variables"] == list(FACTORS)
     expected = moments_filter(trial, dictionary="facts.toml", **MOMENTS, fdr=.4, **SIMULATED)
     assert found["W"] == pytest.approx(list(expected.W))
     some = result(capsys, *argv, *SEED, "--columns", "arm,sex,form")  # what is left has its chances
-    assert some["method"] == "products" and some["features"] == ["arm", "sex", "form"]
+    assert some["method"] == "products" and some["variables"] == ["arm", "sex", "form"]
     said = run(capsys, *argv, "--method", "products")[2]
     assert "law says nothing about the columns 'site=pill', 'site=diet'" in said
     collect = ["moments", "trial.csv", "--dictionary", "design.toml", *BOUNDS, "--out", "m.npz"]
     assert run(capsys, *collect)[0] == 0
     summed = result(capsys, "select", "m.npz", "--dictionary", "design.toml", *BUDGET, *SEED)
-    assert summed["method"] == "moments" and summed["features"] == list(FACTORS)
+    assert summed["method"] == "moments" and summed["variables"] == list(FACTORS)
 
 
 @pytest.mark.parametrize("name, text", [
@@ -1042,8 +1150,8 @@ def test_groups_from_files_have_their_names_everywhere(capsys, trial, name, text
     names = ["arm", "who", "day", "form"]
     assert code == 0 and re.search(r"(?m)^who +\d.* yes$", out) and not re.search(r"(?m)^(sex|site) ", out)
     found = json.loads(Path("r.json").read_text())
-    assert found["features"] == names and "who" in found["selected"] and len(found["W"]) == 4
-    assert [row["feature"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
+    assert found["variables"] == names and "who" in found["selected"] and len(found["W"]) == 4
+    assert [row["variable"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
     drawn = Path("r.svg").read_text()
     assert "<!-- who -->" in drawn and "<!-- sex -->" not in drawn
 
@@ -1053,7 +1161,7 @@ def test_groups_work_for_every_method(capsys, folder):
     for options in ([*BUDGET, *BOUNDS, *SEED], [*LABELS, *SEED], [*PRODUCTS, *SEED], ["--method", "none"],
                     ["--method", "two", *PAPER, *SEED]):
         found = result(capsys, *ON_TABLE, *options, "--groups", "g.json")
-        assert found["features"] == ["pair", *folder.columns[2:-1]]
+        assert found["variables"] == ["pair", *folder.columns[2:-1]]
 
 
 def test_a_law_of_more_columns_than_are_used(capsys, folder):
@@ -1062,7 +1170,7 @@ def test_a_law_of_more_columns_than_are_used(capsys, folder):
     law = Gaussian.from_public(PUBLIC[:, 2:6])
     expected = products_filter(folder.select(some).to_numpy(), folder["y"].to_numpy(), law=law, epsilon=2.0,
                                delta=1e-4, response_bound=6.0, **SIMULATED)
-    assert found["features"] == some and found["W"] == pytest.approx(list(expected.W))
+    assert found["variables"] == some and found["W"] == pytest.approx(list(expected.W))
 
 
 def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
@@ -1072,7 +1180,7 @@ def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
         argv = [word.replace("trial.csv", "part.csv") for word in ON_TRIAL]
         saved = result(capsys, *argv, "--rounds", "1", *SEED[:1], "--seed", str(k), "--save-release", path)
     again = result(capsys, "select", "b.npz", "--fdr", ".4")
-    assert again["W"] == saved["W"] and again["method"] == "products" and again["features"] == list(FACTORS)
+    assert again["W"] == saved["W"] and again["method"] == "products" and again["variables"] == list(FACTORS)
     both = result(capsys, "select", *parts, "--fdr", ".4", "--save-release", "c.npz")
     total = ProductsRelease.load("a.npz") + ProductsRelease.load("b.npz")
     assert both["W"] == pytest.approx(list(select(total, fdr=.4).W)) and both["epsilon"] == 2.0
@@ -1095,7 +1203,7 @@ def test_releases_of_several_rounds_are_not_added(capsys, trial):
         for path in ("a.npz", "b.npz"): assert run(capsys, *argv, *SEED, "--save-release", path)[0] == 0
         assert kind.load("a.npz").rounds == rounds
         said = run(capsys, "select", "a.npz", "b.npz")[2]
-        assert "releases of several rounds cannot be added" in said and "rounds=1" in said
+        assert "releases of several rounds cannot be added" in said and "--rounds 1" in said
 
 
 def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, monkeypatch, trial):
@@ -1174,3 +1282,180 @@ def test_dictionaries_that_cannot_be_written(capsys, tmp_path, monkeypatch, argu
     Path("kept.toml").write_text("mine")
     assert main(["dictionary", *arguments]) == 2 and words in capsys.readouterr().err
     assert Path("kept.toml").read_text() == "mine" and not Path("a.json").exists()
+
+
+# ---------------------------------------------------------------- complete calls, and the release alone
+
+WAGE = """target = "wage"
+[columns.wage]
+range = [0, 60]
+[columns.age]
+range = [16, 90]
+[columns.school]
+levels = ["some", "none", "much"]
+[columns.shoe]
+range = [30, 55]
+[columns.smokes]
+levels = [false, true]
+"""
+ON_WAGE = ["wage.csv", "--dictionary", "wage.toml", *BUDGET]
+
+
+@pytest.fixture
+def wage():
+    "A table of people, and a dictionary that describes one column more"
+    rng = np.random.default_rng(3)
+    school = rng.choice(["some", "none", "much"], 8000, p=[.5, .3, .2])
+    age, shoe = rng.uniform(16, 90, 8000), rng.normal(41, 3, 8000)
+    pay = (.2 * age + 6 * (school == "much") + rng.gamma(2, 4, 8000)).clip(0, 60)
+    table = pl.DataFrame({"age": age, "school": school, "shoe": shoe, "wage": pay})
+    table.write_csv("wage.csv")
+    table.write_parquet("wage.parquet")
+    Path("wage.toml").write_text(WAGE)
+    return table
+
+
+def test_a_budget_and_a_dictionary_are_a_complete_call(capsys, wage):
+    found = result(capsys, "select", *ON_WAGE, *SEED)
+    expected = private_filter(wage, dictionary="wage.toml", epsilon=2.0, delta=1e-4, **SIMULATED)
+    assert found["W"] == pytest.approx(list(expected.W)) and {"age", "school"} <= set(found["selected"])
+    assert found["W"] == result(capsys, "select", "wage.parquet", *ON_WAGE[1:], *SEED)["W"]
+    clip = expected.release.clip
+    r = (1 / 3 + 2 / 3 + 1 / 3)**.5
+    assert (clip.row_bound, clip.response_bound) == (pytest.approx(r / 2), 30.0)
+    assert clip.response_center == 30 and clip.limits == clip.ranges == {"age": (16, 90), "shoe": (30, 55)}
+    given = result(capsys, "select", *ON_WAGE, *SEED, "--row-bound", "1", "--response-bound", "25",
+                   "--response-center", "20")
+    assert given["W"] != found["W"] and "row bound 1, response bound 25" in given["notes"][0]
+    some = result(capsys, "select", *ON_WAGE, *SEED, "--columns", "age,school")
+    assert some["variables"] == ["age", "school"]
+
+
+def test_labels_follow_from_the_dictionary(capsys, wage):
+    found = result(capsys, "select", *ON_WAGE, *SEED, "--method", "labels", "--sigma", "6")
+    expected = labels_filter(wage, dictionary="wage.toml", epsilon=2.0, delta=1e-4, sigma=6.0,
+                             response_bound=30.0, response_center=30.0, **SIMULATED)
+    assert found["W"] == pytest.approx(list(expected.W))
+
+
+def test_what_a_dictionary_lacks_is_named_with_the_ways_out(capsys, monkeypatch, wage):
+    monkeypatch.setattr(Source, "_pass", never)
+    draw_nothing(monkeypatch)
+    for entry, option in (("wage", "--response-bound"), ("age", "--row-bound")):
+        lines = WAGE.splitlines()
+        del lines[lines.index(f"[columns.{entry}]") + 1]
+        Path("wage.toml").write_text("\n".join(lines))
+        for command in (["select"], ["select", "--dry-run", "--rows", "8000"], ["release", "--out", "r.npz"],
+                        ["moments", "--out", "m.npz"]):
+            words = ON_WAGE[:3] if command[0] == "moments" else ON_WAGE
+            code, out, err = run(capsys, command[0], *words, *command[1:])
+            assert code == 2 and out == "" and err.startswith(f"dp-knockoff: {option} is missing")
+            assert f"add [columns.{entry}] range = [low, high], or pass {option} ..." in err
+            assert "(a public number, or 'private')" in err
+
+
+def test_a_release_is_made_kept_and_selected_from(capsys, wage):
+    Ledger("l.jsonl", epsilon=3, delta=1e-3)
+    code, out, err = run(capsys, "release", *ON_WAGE, *SEED, "--ledger", "l.jsonl", "--out", "r.npz")
+    assert code == 0 and err == ""
+    head, guarantee, spent, *_, line = out.splitlines()
+    assert head == "Release by method moments: 8,000 rows, 3 variables, written to r.npz."
+    assert guarantee == SIMULATION and spent.startswith("A release would spend (epsilon=2, delta=0.0001)")
+    assert line.strip() == "dp-knockoff select r.npz --fdr 0.2"
+    assert [(e.epsilon, e.simulated) for e in Ledger("l.jsonl").entries] == [(2.0, True)]
+    assert run(capsys, *shlex.split(line)[1:])[0] == 0
+    assert result(capsys, "select", "r.npz") == result(capsys, "select", *ON_WAGE, *SEED)
+    out = run(capsys, "release", *ON_WAGE, "--out", "s.npz")[1]
+    assert "Guarantee: (epsilon=2, delta=0.0001)-differential privacy" in out and "Spent (epsilon=2" in out
+    assert not PrivateMoments.load("s.npz").simulated
+
+
+def test_releases_of_trials_and_of_moments(capsys, trial):
+    code, out, _ = run(capsys, "release", "trial.csv", "--dictionary", "design.toml", *BUDGET, *SEED,
+                       "--out", "p.npz")
+    release = ProductsRelease.load("p.npz")
+    assert code == 0 and CHOSEN in out and release.method == "products"
+    assert (release.response_bound, release.center) == (9.0, 0.0)  # from its range
+    found = result(capsys, "select", "p.npz")
+    wanted = result(capsys, *ON_TRIAL[:4], *BUDGET, *SEED)
+    assert found["W"] == wanted["W"]
+    assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
+    assert run(capsys, "release", "m.npz", *BUDGET, *SEED, "--out", "q.npz")[0] == 0
+    assert result(capsys, "select", "q.npz") == result(capsys, *SELECT, *ONCE)
+
+
+@pytest.mark.parametrize("more, says", [
+    (["--method", "two"], "--method two has no release that can be kept: choose moments or products"),
+    (["--method", "momment"], "did you mean 'moments'?"), (["--out", "a.csv"], "does not end in .npz"),
+    (["--out", "no/a.npz"], "does not exist"), (["--target", "shoes"], "did you mean 'shoe'?"),
+    (["--seed", "1"], "--seed belongs to simulations"), (["--ledger", "no.jsonl"], "does not exist")])
+def test_a_release_is_refused_before_anything_is_read(capsys, monkeypatch, wage, more, says):
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(Source, "_pass", never)
+    code, out, err = run(capsys, "release", *ON_WAGE, "--out", "r.npz", *more)
+    assert code == 2 and out == "" and says in err and err.count("\n") == 1 and not Path("r.npz").exists()
+
+
+def test_a_release_is_not_released_again(capsys, wage):
+    assert run(capsys, "release", *ON_WAGE, *SEED, "--out", "r.npz")[0] == 0
+    said = run(capsys, "release", "r.npz", *BUDGET, "--out", "s.npz")[2]
+    assert "'r.npz' is a release already: select from it with `dp-knockoff select r.npz`" in said
+
+
+def test_bounds_that_are_too_high_are_said_before_anything_is_spent(capsys, monkeypatch, wage):
+    def stop(*args): raise KeyboardInterrupt
+    monkeypatch.setattr(Source, "_pass", stop)
+    draw_nothing(monkeypatch)
+    high = ["--row-bound", ".1", "--response-bound", "30"]
+    for command, more in ((["select", *ON_WAGE], []), (["release", *ON_WAGE], ["--out", "r.npz"]),
+                          (["moments", *ON_WAGE[:3]], ["--out", "m.npz"])):
+        err = run(capsys, *command, *high, *more)[2]
+        assert err.startswith("Warning: --response-bound=30 does not fit row_bound=0.1: a response is scaled")
+        assert err.count("Warning") == 1
+    err = run(capsys, "select", "wage.parquet", *ON_WAGE[1:], *high, "--dry-run")[2]
+    assert err.count("Warning: --response-bound=30") == 1
+    err = run(capsys, "select", *ON_WAGE, "--response-bound", "31")[2]
+    assert err.startswith("Warning: --response-bound=31 is above 30, which is as far as a response can be")
+    err = run(capsys, "select", *ON_WAGE, "--row-bound", "9")[2]
+    assert err.startswith("Warning: --row-bound=9 is above 1.73, the norm that no row exceeds")
+    for more in ([], ["--row-bound", ".1"], ["--response-bound", "30"]):
+        assert "Warning" not in run(capsys, "select", *ON_WAGE, *more)[2]
+
+
+def test_a_delta_of_one_half_is_warned_of_by_every_private_method(capsys, wage, trial):
+    for argv in (ON_WAGE, [*ON_WAGE, "--method", "labels", "--sigma", "6"],
+                 ["trial.csv", "--dictionary", "design.toml", *BUDGET]):
+        assert "Warning: --delta=0.5 is above 1/n" in run(capsys, "select", *argv, "--delta", ".5")[2]
+
+
+def test_the_response_is_no_column(capsys, wage):
+    said = run(capsys, "select", *ON_WAGE, "--columns", "age,wage")[2]
+    assert "holds the response 'wage': leave it out" in said
+
+
+def test_moments_in_the_bounds_of_a_dictionary_are_those_of_a_selection(capsys, wage):
+    for k, part in enumerate((wage[:3000], wage[3000:])):
+        part.write_csv("part.csv")
+        code, out, _ = run(capsys, "moments", "part.csv", *ON_WAGE[1:3], "--out", f"{k}.npz")
+        assert code == 0 and "response centre 30: what is to be added must have the same" in out
+    found = result(capsys, "select", "0.npz", "1.npz", *ON_WAGE[1:], *SEED)
+    wanted = result(capsys, "select", *ON_WAGE, *SEED, *ONCE)
+    assert found == wanted  # bit by bit
+    assert run(capsys, "moments", *ON_WAGE[:3], "--raw", "--out", "raw.npz")[0] == 0
+    assert Moments.load("raw.npz").n == 8000
+    said = run(capsys, "moments", *ON_WAGE[:3], "--raw", "--row-bound", "1", "--out", "x.npz")[2]
+    assert "--row-bound has no meaning for --raw moments" in said
+
+
+def test_the_diagnosis_is_printed_and_written(capsys, wage):
+    outs = ["--out", "r.json", "--out", "r.csv"]
+    code, out, _ = run(capsys, "select", *ON_WAGE, *SEED, "--epsilon", ".01", "--seed", "5", *outs)
+    found = json.loads(Path("r.json").read_text())
+    assert code == 0 and "To find more:" in out and "selection.diagnosis" not in out
+    assert found["diagnosis"] and set(found["diagnosis"][0]) == {"subject", "found", "change"}
+    assert found["diagnosis"][0]["change"] in out
+    lines = list(csv.DictReader(Path("r.csv").read_text().splitlines()))
+    assert all(found["diagnosis"][0]["found"] in line["diagnosis"] for line in lines)
+    assert all(line["guarantee"] == found["guarantee"] for line in lines)
+    assert {line["variable"]: line["estimate"] == "" for line in lines} == {
+        "age": False, "school": True, "shoe": False}  # a factor has several

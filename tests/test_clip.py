@@ -360,3 +360,28 @@ def test_bad_bounds_get_one_sentence(case):
     call, words = BAD[case]
     sentence = refusal(call)
     assert words in sentence and "\n" not in sentence, sentence
+
+
+# ---------------------------------------------------------------- limits
+
+def test_limits_clip_single_values_before_units():
+    clip = Clip(9.0, 9.0, ranges={"a": (0, 10)}, limits={"a": (0, 10)})
+    X = np.array([[25.0, 1], [-25, 1], [5, 1], [10, 1]])
+    Z = clip.bind(("a", "b"))(X, np.ones(4))[0]
+    assert Z[:, :2].tolist() == [[1, 1], [-1, 1], [0, 1], [1, 1]] and X[0, 0] == 25
+    free = Clip(9.0, 9.0, ranges={"a": (0, 10)}).bind(("a", "b"))(X, np.ones(4))[0]
+    assert free[0, 0] == 4
+
+
+def test_limits_leave_what_is_not_finite_to_be_found():
+    bound = Clip(9.0, 9.0, limits={"a": (0, 10)}).bind(("a",))
+    for bad in (np.nan, np.inf, -np.inf): assert np.isnan(bound(np.array([[bad]]), np.ones(1))[0]).all()
+
+
+def test_limits_are_checked_compared_and_kept():
+    clip = Clip(1.0, 1.0, limits={"a": [0, 1]})
+    assert clip.limits == {"a": (0, 1)} and Clip(**asdict(clip)) == clip != Clip(1.0, 1.0)
+    assert Clip(1.0, 1.0).limits == {}
+    assert "limits name columns that X does not have ('a')" in refusal(clip.bind, ("b",))
+    for bad in ({"a": (1, 0)}, {"a": 3}, [1]): refusal(Clip, 1.0, 1.0, limits=bad)
+    assert Clip(1.0, 1.0, limits={"a": (3, 5)}, intercept=False).limits  # they move no zero

@@ -331,8 +331,10 @@ def test_columns_that_nobody_described():
     d = as_dictionary(WAGE)
     table = PEOPLE.with_columns(regoin=pl.lit(1))
     sentence = refusal(open_rows, table, "wage", encoding=d)
-    assert "says nothing about column 'regoin' of data (it has 'region')" in sentence
-    assert "columns=[...]" in sentence
+    assert "says nothing about column 'regoin' of data: add [columns.regoin], or choose" in sentence
+    assert "columns=[...]" in sentence and "entry" not in sentence  # 'region' has its column
+    sentence = refusal(open_rows, table.drop("region"), "wage", encoding=d)
+    assert "says nothing about column 'regoin' of data (is 'regoin' its entry 'region'?)" in sentence
     assert "says nothing about column 'regoin'" in refusal(open_rows, table, "wage", ["regoin"], encoding=d)
     assert open_rows(table, "wage", ["married", "age"], encoding=d).names == ("married=true", "age")
     assert "among its features" in refusal(open_rows, PEOPLE, np.ones(4), encoding=d)
@@ -491,3 +493,100 @@ def test_it_is_a_class_of_its_own():
     d = Dictionary({"a": Column("a")}, "y")
     assert d.groups == {} and d.ranges == {} and d.encoded(["a"]) == ("a",)
     with pytest.raises(InputError): Dictionary({"a": Column("a")}, "y", {"g": ["b"]})
+
+
+# ---------------------------------------------------------------- sizes, ranges that clip, subsets
+
+def test_sizes_follow_from_ranges_levels_and_probabilities():
+    d = as_dictionary(WAGE)
+    names = d.encoded(["age", "region", "married", "hours", "grade"])
+    sizes = d.sizes(names)
+    assert sizes.typical**2 == pytest.approx(1 / 3 + 3 / 4 + 1 / 2 + 1 / 3 + 1 / 2)
+    assert sizes.longest**2 == pytest.approx(6)  # hours have an indicator
+    assert (sizes.ends, sizes.center, sizes.unknown) == ((0, 60), 30, ())
+    assert sizes.farthest(30) == 30 and sizes.farthest(20) == 40 and sizes.farthest(70) == 70
+    assert d.sizes((*names, "children")).unknown == ("children",)
+    assert d.sizes((*names, "children"), {"children": (0, 9)}).unknown == ()
+    assert d.sizes(("age",)).typical == pytest.approx(3**-.5)
+    assert d.with_target("married").sizes(("age",)).ends == (0, 1)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 3)), min_size=1, max_size=30))
+def test_no_encoded_row_in_range_is_longer_than_the_longest(rows):
+    d = as_dictionary(WAGE)
+    ages, codes = zip(*rows)
+    levels = ["south", "north", "east", "west"]
+    table = pl.DataFrame({"age": [16 + 74 * a for a in ages], "region": [levels[k] for k in codes],
+                          "hours": [None if a < .3 else 80 * a for a in ages], "wage": [1.0] * len(rows)})
+    source = open_rows(table, "wage", encoding=d)
+    X = np.concatenate(source.collect(lambda X, y: [X.copy()]))
+    ranges = {name: r for name, r in d.ranges.items() if name in source.names}
+    Z = Clip(100.0, 1.0, ranges=ranges).bind(source.names)(X, np.ones(len(X)))[0][:, :-1]  # without the ones
+    assert np.linalg.norm(Z, axis=1).max() <= d.sizes(source.names).longest * (1 + 1e-12)
+
+
+def test_what_is_not_told_is_named():
+    d = as_dictionary({"target": "y", "columns": {"a b": {}, "c": {"range": [0, 1]}}})
+    said = refusal(d.sizes(("a b", "c")).need_norm, "row_bound=...")
+    assert "has no range of 'a b': add [columns.\"a b\"] range = [low, high], or pass row_bound=..." in said
+    said = refusal(d.sizes(("c",)).need_ends, "response_bound=...")
+    assert "has no range of the response 'y': add [columns.y] range = [low, high]" in said
+    nameless = as_dictionary({"columns": {"c": {"range": [0, 1]}}})
+    said = refusal(nameless.sizes(("c",)).need_ends, "response_bound=...")
+    assert "names no target: add target = ... and [columns....] range = [low, high]" in said
+
+
+def test_centre_and_bound_of_a_response():
+    sizes = as_dictionary(WAGE).sizes(("age",))
+    assert sizes.response(None, None, "") == (30, 30) and sizes.response(10.0, None, "") == (10, 50)
+    assert sizes.response(None, 7.0, "") == (30, 7) and sizes.response("private", None, "") == ("private", 30)
+    open_ended = as_dictionary({"target": "y", "columns": {"age": {"range": [0, 1]}}}).sizes(("age",))
+    assert open_ended.response(None, 7.0, "") == (0, 7)
+    assert "response_bound is missing" in refusal(open_ended.response, None, None, "x")
+
+
+def test_a_response_beyond_its_range_is_clipped_and_what_is_not_finite_is_found():
+    d = as_dictionary({"target": "y", "columns": {"a": {}, "y": {"range": [0, 10]}}})
+    def answers(values):
+        table = pd.DataFrame({"a": np.ones(len(values)), "y": values})
+        return np.concatenate(open_rows(table, "y", encoding=d).collect(lambda X, y: [y.copy()])).tolist()
+    assert answers([-3.0, 0, 4.5, 10, 1e300]) == [0, 0, 4.5, 10, 10]
+    for hole in (np.nan, np.inf, -np.inf): assert "'y'" in refusal(answers, [1.0, hole])
+
+
+@given(st.sets(st.sampled_from(["age", "region", "married", "hours", "grade", "children"]), min_size=1))
+def test_one_dictionary_serves_every_subset_of_its_columns(some):
+    some = sorted(some)
+    own = {"target": "wage", "columns": {name: WAGE["columns"][name] for name in (*some, "wage")}}
+    table = PEOPLE.select([*some, "wage"])
+    whole, alone = (open_rows(table, "wage", encoding=as_dictionary(facts)) for facts in (WAGE, own))
+    assert whole.names == alone.names
+    X, Z = (np.concatenate(source.collect(lambda X, y: [X.copy()])) for source in (whole, alone))
+    assert np.array_equal(X, Z)
+    one, two = (as_dictionary(facts).sizes(whole.names) for facts in (WAGE, own))
+    assert one == two
+
+
+def test_every_column_without_an_entry_is_listed():
+    d = as_dictionary(WAGE)
+    said = refusal(open_rows, PEOPLE.with_columns(zip=pl.lit(1), tax=pl.lit(2)), "wage", encoding=d)
+    assert "says nothing about columns 'zip', 'tax' of data: add [columns.zip], or choose others" in said
+    slip = PEOPLE.rename({"hours": "huors"}).with_columns(zip=pl.lit(1))
+    said = refusal(open_rows, slip, "wage", encoding=d)
+    assert "columns 'huors', 'zip' of data (is 'huors' its entry 'hours'?)" in said
+    said = refusal(open_rows, PEOPLE.rename({"age": "wag"}), "wage", encoding=d)  # the response is no guess
+    assert "'wage'?" not in said
+    said = refusal(open_rows, PEOPLE.drop("wage"), "wage", encoding=d)
+    assert said.startswith("the response 'wage' is not a column of data")
+
+
+def test_a_template_says_what_to_fill_in():
+    text = template(dict(nw.from_native(PEOPLE).schema), "wage")
+    filled = TOMLLIB.loads(text)
+    assert filled["target"] == "wage" and filled["columns"]["married"] == {"levels": [False, True]}
+    lines = dict(zip(text.splitlines(), text.splitlines()[1:]))
+    assert "its centre and bound follow" in lines["[columns.wage]"]
+    assert "a common one first: it is the reference" in lines["[columns.region]"]
+    assert "or levels = [...], if the numbers are codes" in lines["[columns.age]"]
+    head = text.partition("target =")[0]
+    for key in ("missing", "indicator", "probabilities", "[groups]"): assert key in head

@@ -359,3 +359,14 @@ def test_npy_is_mapped_and_stands_alone(tmp_path):
     for size in (10, 1000):
         (tmp_path / "cut.npy").write_bytes((tmp_path / "X.npy").read_bytes()[:size])
         assert "damaged" in refusal(open_npy, [str(tmp_path / "cut.npy")], y)
+
+
+@pytest.mark.parametrize("ending, reader, needs", [
+    (".xlsx", "pandas.read_excel", "pip install pandas openpyxl"),
+    (".feather", "polars.read_ipc", "pip install polars"),
+    (".JSON", "polars.read_ndjson", "pip install polars"),
+    (".sav", "read_spss", "pip install pandas pyreadstat")])
+def test_files_of_other_programs_say_who_reads_them(tmp_path, ending, reader, needs):
+    (tmp_path / f"rows{ending}").touch()
+    said = refusal(find_files, tmp_path / f"rows{ending}")
+    assert "save it as .csv or .parquet" in said and reader in said and needs in said

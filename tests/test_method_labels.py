@@ -215,8 +215,7 @@ def test_intervals_cover_as_often_as_they_say():
 # ---------------------------------------------------------------- refusals
 
 BAD = [dict(epsilon=0), dict(epsilon=None), dict(delta=0), dict(sigma=None), dict(sigma=0),
-       dict(sigma="estimate"), dict(response_bound=None), dict(response_bound=-1),
-       dict(response_bound="private"),
+       dict(sigma="estimate"), dict(response_bound=-1), dict(response_bound="private"),
        dict(row_bound=-1), dict(row_bound="private"), dict(response_center=np.nan), dict(intercept="yes"),
        dict(response_center="private"),
        dict(response_center=1.0, intercept=False)]
@@ -226,6 +225,12 @@ BAD = [dict(epsilon=0), dict(epsilon=None), dict(delta=0), dict(sigma=None), dic
 def test_the_method_refuses_without_data(bad):
     sentence = refusal(LabelsMethod, **{**PUBLIC, **bad})
     assert "\n" not in sentence and next(iter(bad)) in sentence
+
+
+def test_without_a_dictionary_the_response_bound_must_be_given():
+    asked = {**PUBLIC, "response_bound": None, "sampler": Unused()}
+    said = refusal(labels_filter, unread("abcd"), **asked)
+    assert said.startswith("response_bound is missing: pass a public number")
 
 
 QUESTIONS = [dict(fdr=2), dict(s=[1.0] * 4), dict(s="best"), dict(statistic=3), dict(offset=2),

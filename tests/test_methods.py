@@ -14,8 +14,8 @@ from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.laws import Gaussian, Levels
 from dp_knockoff.ledger import Ledger
 from dp_knockoff.mechanisms import Budget, analytic_ratio
-from dp_knockoff.method_labels import labels_filter
-from dp_knockoff.method_moments import moments_filter
+from dp_knockoff.method_labels import LabelsMethod, labels_filter
+from dp_knockoff.method_moments import MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_products import products_filter
 from dp_knockoff.method_two import filter_two
@@ -533,3 +533,171 @@ def test_rows_and_responses_have_ledgers_of_their_own():
     for word in STRICT:
         sentence = refusal(FILTERS[word], unread(NAMES), **strict(word), ledger=ledger)
         assert "this ledger counts what is private for any 3 rows" in sentence
+
+
+# ---------------------------------------------------------------- complete calls
+
+WAGES = {"target": "wage", "columns": {
+    "wage": {"range": [0, 60]}, "age": {"range": [16, 90]}, "shoe": {"range": [30, 55]},
+    "member": {"levels": [0, 1]}, "smokes": {"levels": [False, True]}}}  # nobody was asked about smoking
+BUDGET = dict(epsilon=3.0, delta=1e-3)
+
+
+def wages(n=3000):
+    "A table of numbers, for arrays too"
+    rng = np.random.default_rng(4)
+    age, member = rng.uniform(16, 90, n), rng.integers(0, 2, n)
+    pay = (8 + .3 * age + 4 * member + rng.gamma(2, 3, n)).clip(0, 60)
+    return pd.DataFrame({"age": age, "shoe": rng.normal(41, 3, n), "member": member, "wage": pay})
+
+
+def wage_tables(folder):
+    "The same rows in all forms: data, and whatever else open_source is told"
+    import pyarrow as pa
+    dd = pytest.importorskip("dask.dataframe")
+    table = wages()
+    table.to_csv(folder / "t.csv", index=False)
+    pl.from_pandas(table).write_parquet(folder / "t.parquet")
+    names = ["age", "shoe", "member"]
+    def chunks(): return (table[a:a + 800] for a in range(0, 3000, 800))
+    array = open_source(table[names].to_numpy(), table["wage"].to_numpy(), columns=names, dictionary=WAGES)
+    return {"array": array, "pandas": table, "polars": pl.from_pandas(table),
+            "arrow": pa.Table.from_pandas(table), "query": pl.from_pandas(table).lazy(),
+            "csv": folder / "t.csv", "parquet": folder / "t.parquet",
+            "chunks": chunks, "dask": dd.from_pandas(table, npartitions=3)}
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "polars", "arrow", "query", "csv", "parquet", "chunks",
+                                  "dask"])
+def test_a_budget_and_a_dictionary_are_enough_for_every_kind_of_data(kind, tmp_path):
+    wanted = private_filter(wages(), dictionary=WAGES, **BUDGET, **seeded("moments", 5))
+    data = wage_tables(tmp_path)[kind]
+    facts = None if kind == "array" else WAGES
+    found = private_filter(data, dictionary=facts, **BUDGET, **seeded("moments", 5))
+    assert found.release.clip == wanted.release.clip and {"age", "member"} <= set(found.selected)
+    assert np.allclose(found.W, wanted.W, rtol=1e-8)
+
+
+def test_what_follows_from_a_dictionary_can_be_given_instead():
+    table, draw = wages(), seeded("moments", 5)
+    r = (1 / 3 + 1 / 3 + 1 / 2)**.5
+    given = dict(row_bound=r / 2, response_bound=30.0, response_center=30.0)
+    short, long = (moments_filter(table, dictionary=WAGES, **BUDGET, **more, **draw) for more in ({}, given))
+    assert (short.W == long.W).all() and short.release.clip == long.release.clip
+    for name, value in (("row_bound", .7), ("response_bound", 20.0), ("response_center", 25.0)):
+        clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, **{name: value}).release.clip
+        assert getattr(clip, name) == value
+    clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, response_center=20.0).release.clip
+    assert clip.response_bound == 40  # the way to the farther end
+    wide = dict(ranges={"age": (0, 100)})
+    clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, **wide).release.clip
+    assert clip.ranges["age"] == (0, 100) and clip.limits["age"] == (16, 90)
+
+
+def test_labels_and_products_take_centre_and_bound_of_the_response_from_the_dictionary():
+    table, draw = wages(), seeded("labels", 5)
+    given = dict(response_bound=30.0, response_center=30.0)
+    short, long = (labels_filter(table, dictionary=WAGES, sigma=5.0, **BUDGET, **more, **draw)
+                   for more in ({}, given))
+    assert (short.W == long.W).all() and short.release.response_center == 30
+    trial, facts = text_trial()
+    short, long = (products_filter(trial, dictionary=facts, **BUDGET, **more, **draw)
+                   for more in ({}, dict(response_bound=9.0, response_center=0.0)))
+    assert (short.W == long.W).all() and short.release.response_bound == 9
+
+
+def test_without_an_intercept_the_centre_stays_zero():
+    facts = {"target": "y", "columns": {"a": {"range": [-1, 1]}, "y": {"range": [0, 10]}}}
+    table = pd.DataFrame({"a": np.linspace(-1, 1, 500), "y": np.linspace(0, 10, 500)})
+    for f, more in ((moments_filter, {}), (labels_filter, {"sigma": 1.0})):
+        asked = dict(dictionary=facts, intercept=False, **BUDGET, **more, **seeded("moments", 5))
+        release = f(table, **asked).release
+        center = release.clip.response_center if f is moments_filter else release.response_center
+        assert center == 0
+    assert MomentsMethod(**BUDGET, intercept=False).completed(
+        open_source(table, dictionary=facts)).response_bound == 10
+
+
+@pytest.mark.parametrize("word, more", [("moments", {}), ("labels", {"sigma": 5.0}), ("products", {})])
+def test_values_beyond_a_range_count_as_its_ends(word, more):
+    "By the filters that protect rows; a wild value changes nothing that its range would not"
+    law = {"law": Gaussian([53, 42.5, .5], np.diag([300.0, 30.0, .25]))} if word == "products" else {}
+    wild, tame = wages(), wages()
+    wild.loc[:9, "wage"], tame.loc[:9, "wage"] = 1e6, 60.0
+    if word != "products": wild.loc[:9, "age"], tame.loc[:9, "age"] = -1e6, 16.0  # a knockoff is drawn for it
+    row_bound = {"row_bound": 100.0} if word == "labels" else {}  # the longest row is looked for otherwise
+    asked = dict(dictionary=WAGES, **BUDGET, **more, **law, **row_bound, **seeded(word, 5))
+    one, two = (FILTERS[word](table, **asked) for table in (wild, tame))
+    assert (one.W == two.W).all()
+
+
+LACKS = [("wage", "response_bound", "'private'"), ("shoe", "row_bound", "'private'")]
+
+
+@pytest.mark.parametrize("entry, bound, other", LACKS)
+def test_what_the_dictionary_lacks_is_named_before_anything_is_read(entry, bound, other, monkeypatch):
+    facts = {"target": "wage", "columns": {**WAGES["columns"], entry: {}}}
+    source = open_source(wages(), dictionary=facts)
+    monkeypatch.setattr(type(source), "_pass", lambda *args: pytest.fail("read"))
+    for method in (MomentsMethod(**BUDGET), LabelsMethod(**BUDGET, sigma=1.0)):
+        if method.word == "labels" and entry != "wage": continue  # its design is public: no row bound
+        said = refusal(method.release, source, sampler=Unused())
+        assert said.startswith(f"{bound} is missing, and the dictionary has no range of")
+        assert f"add [columns.{entry}] range = [low, high], or pass {bound}=..." in said
+        assert method.word != "moments" or other in said
+
+
+def warned(f, *args, **kwargs):
+    "The sentences of the warnings"
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        f(*args, **kwargs)
+    return [str(one.message) for one in seen]
+
+
+def test_bounds_above_anything_they_bound_and_bounds_that_do_not_fit_are_warned_of():
+    def says(**more): return warned(private_filter, wages(), dictionary=WAGES, **BUDGET, **more,
+                                    **seeded("moments", 5))
+    (said,) = says(row_bound=.1, response_bound=30.0)
+    assert said.startswith("response_bound=30 does not fit row_bound=0.1: a response is scaled with its row")
+    (said,) = says(row_bound=1.74)
+    assert said.startswith("row_bound=1.74 is above 1.73, the norm that no row exceeds")
+    (said,) = says(response_bound=30.1)
+    assert said.startswith("response_bound=30.1 is above 30, which is as far as a response can be")
+    for quiet in ({}, dict(row_bound=.1), dict(row_bound=1.73), dict(response_bound=30.0),
+                  dict(row_bound=.1, response_bound=15.0), dict(row_bound="private"),
+                  dict(response_bound="private"), dict(response_center="private", response_bound=40.0)):
+        assert says(**quiet) == [], quiet
+
+
+def test_a_delta_above_one_over_n_is_warned_of_by_every_filter_that_protects_every_pair():
+    trial, facts = text_trial()
+    for f, data, known, more in ((moments_filter, wages(), WAGES, {}),
+                                 (labels_filter, wages(), WAGES, {"sigma": 5.0}),
+                                 (products_filter, trial, facts, {})):
+        (said,) = warned(f, data, dictionary=known, epsilon=1.0, delta=.5, **more)
+        assert said.startswith("delta=0.5 is above 1/n")
+
+
+def test_a_response_among_the_columns_is_refused_by_its_name():
+    table = wages()
+    frame = pl.from_pandas(table)
+    bounds = dict(row_bound=1.0, response_bound=30.0, sampler=Unused())
+    for data, y in ((table, table["wage"]), (frame, frame["wage"])):
+        said = refusal(moments_filter, data, y, **BUDGET, **bounds)
+        assert said == ("data holds the response 'wage' among its features: "
+                        "pass y='wage', or leave it out of the table")
+    def chunks(): yield table, table["wage"]
+    assert "chunk 0 holds the response 'wage'" in refusal(moments_filter, chunks, **BUDGET, **bounds)
+    assert open_source(table, table["wage"], columns=["age", "shoe"]).names == ("age", "shoe")
+    assert open_source(table.drop(columns="wage"), table["wage"]).names == ("age", "shoe", "member")
+
+
+@pytest.mark.parametrize("function", [private_filter, *FILTERS.values()], ids=lambda f: f.__name__)
+def test_help_spells_every_parameter_out(function):
+    import pydoc
+    text = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    parameters = inspect.signature(function).parameters.values()
+    assert all(p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+    for p in parameters: assert p.name in text
+    assert "dictionary" in text and "fdr" in text

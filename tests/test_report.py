@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 import dp_knockoff
+from dp_knockoff.cli import main
+from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.laws import Gaussian, Levels
 from dp_knockoff.ledger import Ledger
@@ -339,6 +341,25 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert place.read_text() == "the old one" and [path.name for path in tmp_path.iterdir()] == ["r.html"]
     assert write_report(made("none"), place) == place and place.read_text().startswith("<!DOCTYPE html>")
     assert stat.S_ISREG(place.stat().st_mode)
+
+
+def test_the_command_line_writes_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    TABLE.assign(wage=Y).to_csv("t.csv", index=False)
+    facts = [f'[columns."{name}"]\nrange = [-6, 6]\n' for name in NAMES]
+    Path("d.toml").write_text('target = "wage"\n' + "".join(facts))
+    ledger = Ledger("l.jsonl", epsilon=9.0, delta=1e-3)
+    asked = ["--epsilon", "2", "--delta", "1e-5", "--row-bound", "2.5", "--response-bound", "6"]
+    for told in (["--target", "wage"], ["--dictionary", "d.toml"]):
+        assert main(["select", "t.csv", *told, *asked, "--ledger", "l.jsonl", "--out", "r.HTML",
+                     "--save-release", "r.npz"]) == 0
+        page = checked(Path("r.HTML").read_text(encoding="utf-8"))
+        assert "Target wage" in page.words and ledger.entries[-1].time in page.words
+    assert main(["select", "r.npz", "--fdr", "0.1", "--out", "again.html"]) == 0
+    again = report_html(select(PrivateMoments.load("r.npz"), fdr=.1))
+    assert Path("again.html").read_text(encoding="utf-8") == again
+    assert main(["select", "r.npz", "--out", "no/r.html"]) == 2
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_refused(tmp_path):
