@@ -363,7 +363,7 @@ def _add_select(command) -> None:
     add = command.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print the result as JSON")
     add("--out", action="append", default=[], metavar="FILE",
-        help="also write it: .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
+        help="also write it: a report .html, .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
     add("--save-release", metavar="FILE",
         help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
              "it to others")
@@ -471,7 +471,7 @@ def _check_archive(option: str, path: str, what: str = "moments") -> None:
         raise InputError(f"{option} {path!r} does not end in .npz: {what} are kept as NumPy archives")
     check_place(path)
 
-_TEXTS = (".json", ".csv")            # what --out writes as text
+_TEXTS = (".html", ".json", ".csv")   # what --out writes as text
 _PICTURES = (".png", ".pdf", ".svg")  # and as a picture
 
 def _check_out(path: str) -> None:
@@ -688,9 +688,14 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _write_selection(selection, path: str) -> None:
-    "JSON, a table or a picture, by the file's ending"
-    if path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
+def _write_selection(selection, path: str, args) -> None:
+    "A report, JSON, a table or a picture, by the file's ending"
+    from dp_knockoff.dictionary import as_dictionary
+    from dp_knockoff.report import write_report
+    if path.lower().endswith(".html"):
+        target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
+        write_report(selection, path, target=target, ledger=args.ledger)
+    elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
     else: _draw_selection(selection, path)
 
@@ -843,7 +848,7 @@ def _select(args) -> None:
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out)
+    for out in args.out: _write_selection(selection, out, args)
     if args.json: return print(_as_json(selection))
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
     sentences = explained, selection.guarantee, *selection.notes

@@ -5,18 +5,37 @@
 # %% ../nbs/71_plots.ipynb #ecc1a1cc
 from __future__ import annotations
 
+import io
+import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .archives import check_place, write_whole
-from .errors import InputError
+from .clip import INTERCEPT
+from .effects import Effects, interval_width, selected_level
+from .errors import InputError, check_count, check_option
+from .selection import Selection
+from .styles import STYLES, draw_curve, mark_rate
 
 # %% auto #0
-__all__ = ['STYLES', 'plot_selection', 'plot_curves', 'plot_noise', 'check_picture', 'save_figure']
+__all__ = ['plain_name', 'plot_selection', 'forest_height', 'plot_effects', 'interval_in_words', 'all_effects', 'plot_curves',
+           'plot_noise', 'check_picture', 'save_figure', 'figure_svg']
 
 # %% ../nbs/71_plots.ipynb #07ed3f56
 _READABLE = 40 # names that fit side by side; more are left out
+_LONGEST = 32  # characters of a name that is shown whole
+
+def plain_name(
+    name, # of a column or a variable: any text
+) -> str:
+    "A name for a picture: no formula, one line, without its middle if it is long"
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
+    end = _LONGEST // 2
+    if len(text) > _LONGEST: text = f"{text[:_LONGEST - end - 1]}…{text[-end:]}"
+    return text.replace("$", r"\$")
 
 def _axes(ax=None, figsize=(8, 3.4), columns: int = 1):
     "The axes given, or new ones"
@@ -26,42 +45,100 @@ def _axes(ax=None, figsize=(8, 3.4), columns: int = 1):
 
 def _name_variables(ax, names, order: str) -> None:
     "Names below the axes, or, if there are too many, what they are in the order of"
-    shown = [name.replace("$", r"\$") for name in names] if len(names) <= _READABLE else []
+    shown = [plain_name(name) for name in names] if len(names) <= _READABLE else []
     ax.set_xticks(range(len(shown)), shown, rotation=90)
     if not shown: ax.set_xlabel(f"variables, by {order}")
 
-def _set_title(ax, selection, text: str) -> None:
+def _set_title(ax, simulated: bool, text: str) -> None:
     "A title that says if the selection protects nobody because it is a simulation"
-    ax.set_title(f"{text}\nsimulation: NOT private" if selection.release.simulated else text)
+    ax.set_title(f"{text}\nsimulation: NOT private" if simulated else text, fontsize="medium")
 
 def _explain_markers(ax) -> None:
     "A legend on white, so that no line runs through its words"
-    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="upper right")
+    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best")
+
+def _lines(*parts: str) -> str:
+    "Those of the parts that say something, a line each"
+    return "\n".join(filter(None, parts))
+
+# %% ../nbs/71_plots.ipynb #4b0b0f09
+_SCALES = ("auto", "linear", "symlog")
+_FLAT = 15.0  # a linear axis has space for about so many markers above each other
+_DECADES = 4  # powers of ten that a logarithmic axis shows on a side
+_TICKS = {"x": 3, "y": 5} # that fit on a side of an axis
+
+def _choose_scale(scale: str, values, fine: float) -> float | None: # None: linear
+    "Up to where an axis is linear, if it is logarithmic beyond"
+    check_option("scale", scale, list(_SCALES))
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if not largest > 0: return None
+    fine = max(float(fine), largest / 10**_DECADES)
+    if scale == "linear" or scale == "auto" and largest <= _FLAT * fine: return None
+    return min(fine, largest)
+
+def _ticks(low: float, high: float, fine: float, most: int) -> list:
+    "Zero, and on each side that is used 1, 2, 5, 10, ... from `fine` on, as many as fit"
+    largest = max(high, -low)
+    powers = range(int(np.floor(np.log10(fine))), int(np.ceil(np.log10(largest))) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        sizes = [float(f"{step}e{power}") for power in powers for step in steps]
+        sizes = [size for size in sizes if fine <= size <= largest]
+        if len(sizes) <= most: break
+    sizes = sizes[::-(-len(sizes) // most)]
+    return sorted({0.0, *(t for size in sizes for t in (-size, size) if low <= t <= high)})
+
+def _set_scale(ax, which: str, values, fine: float | None) -> str: # for the axis's label
+    "Make an axis logarithmic beyond `fine`, with ticks that can be read"
+    if fine is None: return ""
+    low, high = min(np.min(values), 0.0), max(np.max(values), 0.0)
+    getattr(ax, f"set_{which}scale")("symlog", linthresh=fine)
+    ticks = _ticks(low, high, fine, _TICKS[which])
+    getattr(ax, f"set_{which}ticks")(ticks, [f"{t:g}" for t in ticks])
+    getattr(ax, f"{which}axis").set_minor_locator(_no_ticks())
+    return f"log scale beyond {float(f'{fine:.2g}'):g}"
+
+def _no_ticks():
+    "No minor ticks"
+    from matplotlib.ticker import NullLocator
+    return NullLocator()
 
 # %% ../nbs/71_plots.ipynb #600721b8
 _DIRECTIONS = ((1, "^", "up"), (-1, "v", "down"), (0, "o", "no direction"))
-_MEANING = {"W": "W (above 0: beats its knockoff)", "|z|": "|z| (estimate over standard deviation)",
-            "e": "e-value (mean over draws of knockoffs)"}
+_MEANING = {"W": "W (above 0: beats its knockoff)", "|z|": "|z| (estimate over its noise)",
+            "e": "e-value (over many knockoffs)"}
 
 def plot_selection(
-    selection,       # a Selection
-    ax=None,         # matplotlib axes; new ones by default
-    most: int = 60,  # draw at most so many variables, those with the largest |W|
-):                   # the axes
+    selection,           # a Selection
+    ax=None,             # matplotlib axes; new ones by default
+    most: int = 60,      # draw at most so many variables, those with the largest |W|
+    scale: str = "auto", # of W: "linear", "symlog", or "auto": linear unless that flattens the threshold
+):                       # the axes
     "The statistics W, the threshold, what was selected, and in which direction"
+    order = np.argsort(-np.abs(selection.W), kind="stable")[:check_count("most", most)]
+    W = selection.W[order]
+    fine = _choose_scale(scale, W, _fine(selection))
     ax = _axes(ax)
-    order = np.argsort(-np.abs(selection.W), kind="stable")[:most]
-    _draw_statistics(ax, selection.W[order], selection.signs[order], selection.support[order])
+    said = _set_scale(ax, "y", W, fine)
+    _draw_statistics(ax, W, selection.signs[order], selection.support[order])
     _mark_threshold(ax, selection)
     ax.axhline(0, color="black", lw=.8)
     size = "|W|" if selection.label == "W" else selection.label
     _name_variables(ax, [selection.names[j] for j in order], size)
     none = "" if len(selection) else " (no threshold qualifies)"
-    ax.set_ylabel(_MEANING[selection.label])
+    ax.set_ylabel(_lines(_MEANING[selection.label], said))
     found = f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}"
-    _set_title(ax, selection, found)
+    _set_title(ax, selection.release.simulated, found)
     _explain_markers(ax)
     return ax
+
+def _has_line(selection) -> bool:
+    "Is there a threshold to draw? The dependence-adjusted rule is no question of |z| alone"
+    return bool(np.isfinite(selection.threshold)) and selection.rule != "dbh"
+
+def _fine(selection) -> float:
+    "What must be told from zero: the threshold, or where there is none the median"
+    sizes = np.abs(selection.W[selection.W != 0])
+    return selection.threshold if _has_line(selection) else float(np.median(sizes)) if len(sizes) else 0.0
 
 def _draw_statistics(ax, W, signs, chosen) -> None:
     "A stem and a marker a variable: filled if selected, a triangle for the direction"
@@ -77,16 +154,154 @@ def _draw_statistics(ax, W, signs, chosen) -> None:
 
 def _mark_threshold(ax, selection) -> None:
     "Dashed lines at T and, where knockoffs are counted below it, at its mirror image"
+    if not _has_line(selection): return
     T = selection.threshold
-    if not np.isfinite(T) or selection.rule == "dbh": return # whose selection is no question of |z| alone
     for t in (T, -T) if selection.rule == "knockoffs" else (T,): ax.axhline(t, color="black", lw=.8, ls="--")
     ax.annotate(" T", (1, T), xycoords=("axes fraction", "data"), va="center")
 
-# %% ../nbs/71_plots.ipynb #d7ee7429
-STYLES = {"none": ("no privacy", "-", "o"), "one": ("Method I", "--", "s"), "two": ("Method II", "-.", "^"),
-          "moments": ("moments filter", ":", "D"), "labels": ("labels filter", (0, (6, 1, 1, 1, 1, 1)), "v"),
-          "products": ("products filter", (0, (8, 2)), "P")}
+# %% ../nbs/71_plots.ipynb #e49a9789
+_ROW = .2          # inches a row of a forest plot
+_FRAME = 1.25      # inches for its title, axis and legend
+_WIDE = 7.0        # inches
+_SELECTED_ONLY = "for the selected alone" # whom intervals that are adjusted for a selection are for
 
+class _Forest(NamedTuple):
+    "Rows of a forest plot, the first on top"
+    labels: list   # of the rows
+    which: list    # row of the table that each one shows
+    blocks: list   # (first, last) of rows that are one variable
+    left: int      # rows of the table that are not shown
+
+def _forest(names, owners, keys: dict, most: int) -> _Forest:
+    "Variables in the order of their keys, as many as fit, each with all its columns"
+    members = {}
+    for row, owner in enumerate(owners):
+        if owner in keys: members.setdefault(owner, []).append(row)
+    which, blocks = [], []
+    for owner in sorted(members, key=keys.get):
+        rows = members[owner]
+        if which and len(which) + len(rows) > most: break
+        if len(rows) > 1: blocks.append((len(which), len(which) + len(rows) - 1))
+        which += rows
+    shown = which[:most]
+    labels = [_label(names[row], owners[row]) for row in shown]
+    blocks = [(first, min(last, most - 1)) for first, last in blocks]
+    return _Forest(labels, shown, blocks, sum(map(len, members.values())) - len(shown))
+
+def _least(owners, values) -> dict:
+    "The least value of each variable, from values of its columns"
+    found = {}
+    for owner, value in zip(owners, values): found[owner] = min(value, found.get(owner, value))
+    return found
+
+def _label(name: str, owner: str) -> str:
+    "A column's name, with that of its variable where it does not begin with it"
+    return plain_name(name if name.startswith(owner) else f"{owner}: {name}")
+
+def forest_height(
+    rows: int, # of a forest plot
+) -> float:
+    "How high it should be, in inches"
+    return _FRAME + _ROW * max(rows, 3)
+
+def _forest_axes(ax, forest: _Forest):
+    "Axes as high as the rows need, with their names at the left and the blocks shaded"
+    n = len(forest.labels)
+    ax = _axes(ax, (_WIDE, forest_height(n)))
+    ax.set_yticks(range(n), forest.labels, fontsize="small")
+    ax.set_ylim(n - .5, -.5)
+    ax.tick_params(axis="y", length=0)
+    for first, last in forest.blocks: ax.axhspan(first - .5, last + .5, color="0.94", lw=0, zorder=0)
+    ax.axvline(0, color="black", lw=.8)
+    return ax
+
+_FILLED = "filled: selected, open: not"
+
+def _draw_markers(ax, at, values, chosen) -> None:
+    "A filled marker for what is selected, an open one for the rest"
+    for filled in (True, False):
+        here, fill = chosen == filled, "black" if filled else "white"
+        if here.any(): ax.plot(values[here], at[here], "o", color="black", mfc=fill, ms=5, zorder=3)
+
+def _and_more(left: int, order: str) -> str:
+    "What a picture does not show"
+    return f"and {left} more, with {order}" if left else ""
+
+# %% ../nbs/71_plots.ipynb #b882d4f5
+def plot_effects(
+    found,               # a Selection with estimates, or Effects: release.estimates(), selection.effects
+    ax=None,             # matplotlib axes; by default new ones, as high as needed
+    most: int = 60,      # draw at most so many rows
+    scale: str = "auto", # "linear", "symlog", or "auto": linear unless that flattens most intervals
+):                       # the axes
+    "Estimates with intervals, in the units of the data: a forest plot"
+    effects, chosen, promise, title, simulated = _to_draw(found)
+    keys = _least(effects.variables, [(row.pvalue, -abs(row.z)) for row in effects])
+    keys.pop(INTERCEPT, None) # no effect
+    forest = _forest(effects.names, effects.variables, keys, check_count("most", most))
+    which = np.array(forest.which, dtype=int)
+    low, high, at = effects.low[which], effects.high[which], np.arange(len(which))
+    reach = np.maximum(np.abs(low), np.abs(high))
+    fine = _choose_scale(scale, reach, np.median(reach) if len(reach) else 0.0)
+    ax = _forest_axes(ax, forest)
+    said = _set_scale(ax, "x", np.append(low, high), fine)
+    _draw_intervals(ax, effects, which, chosen[which])
+    _draw_markers(ax, at, effects.estimate[which], chosen[which])
+    unit = "effect of one unit of the column, in units of the response"
+    ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
+    _set_title(ax, simulated, title)
+    return ax
+
+_DECIMALS = 6 # more are written with an exponent
+
+def interval_in_words(
+    estimate: float, # of a coefficient
+    low: float,      # end of its interval
+    high: float,     # end of its interval
+) -> str:
+    "An estimate with its interval, to as many digits as the interval's width is worth"
+    half = max((high - low) / 2, 1e-300)
+    decimals = max(0, 1 - int(np.floor(np.log10(half))))
+    few = decimals <= _DECIMALS and max(map(abs, (estimate, low, high))) < 10**_DECIMALS
+    def text(x): return f"{round(float(x), decimals) + 0.0:.{decimals}f}" if few else f"{x:.3g}" # no -0.0
+    return f"{text(estimate)} ({text(low)} to {text(high)})"
+
+def _draw_intervals(ax, effects: Effects, which, chosen) -> None:
+    "A line a row, and its numbers at the right"
+    low, high = effects.low[which], effects.high[which]
+    ax.hlines(np.arange(len(which)), low, high, color=np.where(chosen, "black", "0.55"), lw=1.3)
+    for at, row in enumerate(which):
+        text = interval_in_words(effects.estimate[row], low[at], high[at])
+        ax.annotate(text, (1, at), xytext=(6, 0), xycoords=("axes fraction", "data"), va="center",
+                    textcoords="offset points", fontsize="x-small", color="black" if chosen[at] else "0.4")
+
+def _to_draw(found) -> tuple: # Effects, which rows are selected, what intervals promise, title, simulated?
+    "All rows of the table, with the intervals that fit"
+    if isinstance(found, Effects):
+        promise = f"{100 * found.level:g} % intervals, {found.kind}"
+        return found, np.ones(len(found), dtype=bool), promise, "Estimates", False
+    if not isinstance(found, Selection):
+        raise InputError(f"found is a {type(found).__name__}: pass a Selection or Effects")
+    effects = all_effects(found)
+    only = f"\n(a promise {_SELECTED_ONLY}; {_FILLED})" if 0 < len(found) < len(found.names) else ""
+    promise = f"{100 * effects.level:g} % intervals, {effects.kind}{only}"
+    chosen = np.array([owner in found for owner in effects.variables])
+    title = f"{len(found)} of {len(found.W)} selected at FDR {found.fdr:g}"
+    return effects, chosen, promise, title, found.release.simulated
+
+def all_effects(
+    selection: Selection, # with estimates
+) -> Effects:
+    "Every column, with the width that the intervals of the selected ones have"
+    try: every = selection.release.estimates(sigma=selection.question.sigma)
+    except InputError as error: raise InputError(f"{error}, or draw its statistics: plot_selection") from None
+    if not len(selection): return every
+    of_selected = selection.effects
+    width = interval_width(selected_level(of_selected.level, len(selection), len(selection.names)))
+    ends = dict(low=every.estimate - width * every.se, high=every.estimate + width * every.se)
+    return replace(every, **ends, level=of_selected.level, kind=of_selected.kind)
+
+# %% ../nbs/71_plots.ipynb #d7ee7429
 def plot_curves(
     points,      # list of Point (method, n, power, fdr and their standard errors)
     fdr: float,  # the bound q, marked in the second panel
@@ -96,63 +311,81 @@ def plot_curves(
     axes = _axes(axes, (9, 3.6), columns=2)
     for method in dict.fromkeys(pt.method for pt in points):
         here = sorted((pt for pt in points if pt.method == method), key=lambda pt: pt.n)
-        for ax, name in zip(axes, ("power", "fdr")): _draw_curve(ax, here, name, *STYLES[method])
+        for ax, name in zip(axes, ("power", "fdr")):
+            means, errors = ([getattr(pt, word) for pt in here] for word in (name, f"{name}_se"))
+            draw_curve(ax, [pt.n for pt in here], means, errors, STYLES[method])
     axes[0].set(xscale="log", xlabel="rows n", ylabel="power", ylim=(-.03, 1.03))
     axes[1].set(xscale="log", xlabel="rows n", ylabel="false discovery rate", ylim=(0, max(.3, 1.5 * fdr)))
-    axes[1].axhline(fdr, color="black", lw=.8, ls=(0, (1, 3)))
-    axes[1].annotate(f" q = {fdr:g}", (1, fdr), xycoords=("axes fraction", "data"), va="center",
-                     fontsize="small")
+    mark_rate(axes[1], fdr)
     axes[1].legend(frameon=False, fontsize="small", loc="upper right", ncols=2) # nothing should be above q
     return axes
 
-def _draw_curve(ax, points, name: str, label: str, line, marker: str) -> None:
-    "One method's means, and a band of two standard errors"
-    n = [pt.n for pt in points]
-    mean = np.array([getattr(pt, name) for pt in points])
-    se = np.array([getattr(pt, f"{name}_se") for pt in points])
-    ax.plot(n, mean, ls=line, marker=marker, color="black", mfc="white", ms=4, lw=1.2, label=label)
-    low, high = np.clip([mean - 2 * se, mean + 2 * se], 0, 1)
-    ax.fill_between(n, low, high, color="0.5", alpha=.3, lw=0)
-
 # %% ../nbs/71_plots.ipynb #1660e6d6
-def _signal_and_noise(selection) -> tuple:
-    "Size of each estimate and standard deviation of its noise, where the release has them"
-    p, estimate, variables = len(selection.names), selection.estimate, selection.release.variables
-    if estimate is not None: # of a group: the norm of its estimates, and that of its noise
-        d = len(variables.index)
-        return variables.norms(estimate.beta[:d]), variables.norms(np.sqrt(np.diag(estimate.V)[:d]))
-    if "coefficients" in selection.noise:
-        return np.abs(selection.W), np.full(p, selection.noise["coefficients"])
-    raise InputError(f"a selection by method {selection.method!r} has no estimate with a known noise "
-                     "to draw: use 'two', 'moments' or 'labels'")
+class _Signals(NamedTuple):
+    "What was released of each column, and the noise in it"
+    names: tuple                  # of the columns
+    owners: tuple                 # variables that they belong to
+    value: np.ndarray             # what was released
+    noise: np.ndarray             # standard deviation of its noise
+    knockoff: np.ndarray | None   # what was released of its knockoff, if there is one
+    meaning: str                  # what all this is, in words
+
+_ALL_NOISE = "estimate, in the units of the release; noise of sample and privacy"
+_ADDED = "{} (tick: its knockoff's), in the units of the release; noise added for privacy"
+
+def _signals(selection) -> _Signals:
+    "Values and their noise, where the release has them"
+    release, variables = selection.release, selection.release.variables
+    p = len(variables.index)
+    names = tuple(release.columns[:p])
+    owners = tuple(variables.names[j] for j in variables.index)
+    if selection.estimate is not None:
+        e = selection.estimate
+        return _Signals(names, owners, e.beta[:p], np.sqrt(np.diag(e.V)[:p]), None, _ALL_NOISE)
+    kind = "coefficient" if "coefficients" in release.noise else "product"
+    if f"{kind}s" not in release.noise:
+        raise InputError(f"a selection by method {selection.method!r} has no noise in it to draw: "
+                         "draw its statistics with plot_selection")
+    both = release.combined()[0] if hasattr(release, "combined") else release.b
+    noise = np.full(p, release.noise[f"{kind}s"])
+    return _Signals(names, owners, both[:p], noise, both[p:], _ADDED.format(kind))
 
 def plot_noise(
-    selection,       # a Selection by Method II, the moments filter or the labels filter
-    ax=None,         # matplotlib axes; new ones by default
-    most: int = 60,  # draw at most so many variables, those that stand out most
-):                   # the axes
-    "What was released of each variable, against the noise in it"
-    signal, noise = _signal_and_noise(selection)
-    ax = _axes(ax)
-    order = np.argsort(-signal / noise, kind="stable")[:most]
-    at = np.arange(len(order))
-    for width, shade in ((2, ".88"), (1, ".72")):
-        ax.bar(at, width * noise[order], width=1.0, color=shade, label=f"noise, {width} sd")
-    for filled, label in ((True, "selected"), (False, "not selected")):
-        here = selection.support[order] == filled
-        if not here.any(): continue
-        color = "black" if filled else "white"
-        ax.plot(at[here], signal[order][here], "o", color="black", mfc=color, ms=5, label=label)
-    _name_variables(ax, [selection.names[j] for j in order], "size over noise")
-    beyond = int((signal > 2 * noise).sum())
-    ax.set(ylabel="size of the estimate", ylim=(0, None))
-    large = f"{beyond} of {len(signal)} estimates beyond two standard deviations of noise"
-    _set_title(ax, selection, large)
-    _explain_markers(ax)
+    selection,           # a Selection by any method that adds noise
+    ax=None,             # matplotlib axes; by default new ones, as high as needed
+    most: int = 60,      # draw at most so many rows, those that stand out most
+    scale: str = "auto", # "linear", "symlog", or "auto": linear unless that flattens the noise
+):                       # the axes
+    "What was released of each column, with its sign, against the noise in it"
+    s = _signals(selection)
+    ratio = np.abs(s.value) / s.noise
+    forest = _forest(s.names, s.owners, _least(s.owners, -ratio), check_count("most", most))
+    which = np.array(forest.which, dtype=int)
+    value, noise, at = s.value[which], s.noise[which], np.arange(len(which))
+    fine = _choose_scale(scale, np.append(value, 2 * noise), 2 * np.median(noise))
+    ax = _forest_axes(ax, forest)
+    said = _set_scale(ax, "x", np.concatenate([value, 2 * noise, -2 * noise]), fine)
+    for width, shade in ((2, ".86"), (1, ".7")):
+        ax.barh(at, 2 * width * noise, left=-width * noise, height=.8, color=shade)
+    if s.knockoff is not None: ax.plot(s.knockoff[which], at, "|", color="0.35", ms=7)
+    _draw_markers(ax, at, value, np.isin(np.array(s.owners)[which], list(selection)))
+    legend = f"{_FILLED}; bars: one and two standard deviations of noise"
+    more = _and_more(forest.left, "less beside their noise")
+    ax.set_xlabel(_lines(s.meaning, said, legend, more), fontsize="small")
+    large = f"{int((ratio > 2).sum())} of {len(ratio)} columns beyond two standard deviations of their noise"
+    _set_title(ax, selection.release.simulated, large)
     return ax
 
 # %% ../nbs/71_plots.ipynb #c81a3bb2
 _FORMATS = (".png", ".pdf", ".svg")
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}} # what matplotlib would write otherwise
+
+def _save(fig, place, kind: str, **how) -> None:
+    "Write a figure: the same bytes every time, and no complaint about letters that a font lacks"
+    from matplotlib import rc_context
+    with rc_context({"svg.hashsalt": "dp_knockoff", "svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        fig.savefig(place, format=kind, metadata=_UNDATED.get(kind), **how)
 
 def check_picture(
     path, # where a picture shall go
@@ -170,5 +403,13 @@ def save_figure(
 ) -> Path:          # the path written
     "Write a figure completely or not at all"
     path = check_picture(path)
-    def write(part): fig.savefig(part, format=path.suffix[1:].lower(), dpi=dpi)
+    def write(part): _save(fig, part, path.suffix[1:].lower(), dpi=dpi)
     return write_whole(path, write)
+
+def figure_svg(
+    fig, # a matplotlib figure
+) -> str:
+    "A figure as SVG, on no ground of its own"
+    text = io.StringIO()
+    _save(fig, text, "svg", transparent=True)
+    return text.getvalue()

@@ -652,7 +652,7 @@ BAD = {
     "rounds": ([*GOOD, "--rounds", "1.5"], "--rounds='1.5' is not a whole number"),
     "no rounds": ([*GOOD, "--rounds", "0"], "rounds=0 is not a whole number of at least 1"),
     "shares": ([*ONE, "--epsilon-split", ".5,.5"], "is not 3 positive shares"),
-    "other result": ([*GOOD, "--out", "a.txt"], "choose one of '.json', '.csv', '.png', '.pdf', '.svg'"),
+    "other result": ([*GOOD, "--out", "a.txt"], "one of '.html', '.json', '.csv', '.png', '.pdf', '.svg'"),
     "result that is a release": ([*GOOD, "--out", "a.npz"], "to keep the release, pass --save-release"),
     "no such folder": ([*GOOD, "--out", "no/a.json"], "folder that does not exist"),
     "release into no folder": ([*GOOD, "--save-release", "no/a.npz"], "does not exist"),
