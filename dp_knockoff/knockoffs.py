@@ -106,6 +106,7 @@ def sdp_objective(
 
 # %% ../nbs/20_knockoffs.ipynb #644115cc
 _EVALUATIONS = 500 # most evaluations of an objective; ten to twenty are usual
+_STALLED = 1e-6    # descent that a step still promises, relative to the value, when none is found: an error
 _BAR_FROM = 2000   # columns from which a step takes so long that a bar is shown
 
 def step_bar(
@@ -131,7 +132,9 @@ def _newton(
     with step_bar("choosing s", s.shape[-1]) as bar:
         for _ in range(_EVALUATIONS):
             descending = t >= 1e-12  # below that rounding has taken over: no further descent is visible
-            go = (decrement / 2 >= tol * np.maximum(1, np.abs(value))) & descending
+            promised = decrement / 2 / np.maximum(1, np.abs(value))
+            if (promised[~descending] >= _STALLED).any(): break
+            go = (promised >= tol) & descending
             live, value, step, decrement, t = (x[go] for x in (live, value, step, decrement, t))
             if not len(live): return s
             tried = s[live] + t[:, None] * step
@@ -143,8 +146,7 @@ def _newton(
             decrement[down] = -(slope[down] * step[down]).sum(-1)
             t = np.where(down, 1.0, t / 2)
             bar.update()
-    raise InputError(f"the search for s did not settle in {_EVALUATIONS} steps, so Sigma is too close to "
-                     "singular: use s='lam_min' or 'equi', or drop nearly collinear columns")
+    raise InputError("the search for s did not settle, so Sigma is too close to singular: use s='lam_min' or 'equi', or drop nearly collinear columns")
 
 # %% ../nbs/20_knockoffs.ipynb #edd64c73
 _SDP_GAP = 1e-3 # certified relative distance of sum(s) from its optimum
