@@ -146,7 +146,8 @@ def _newton(
             decrement[down] = -(slope[down] * step[down]).sum(-1)
             t = np.where(down, 1.0, t / 2)
             bar.update()
-    raise InputError("the search for s did not settle, so Sigma is too close to singular: use s='lam_min' or 'equi', or drop nearly collinear columns")
+    raise InputError("the search for s did not settle, so Sigma is too close to singular: "
+                     "use s='lam_min' or 'equi', or drop nearly collinear columns")
 
 # %% ../nbs/20_knockoffs.ipynb #edd64c73
 _SDP_GAP = 1e-3 # certified relative distance of sum(s) from its optimum
