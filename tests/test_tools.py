@@ -1,13 +1,17 @@
 "The tools: what they refuse, and what they make of a notebook."
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import build_docs
 import check_drift
+import dp_knockoff
 import notebooks as nbs
 import reference
+import tags
 import versions
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
@@ -25,9 +29,14 @@ def book(*sources):
 
 
 def test_reading_order():
-    stems = ["73_cli", "84_b", "index", "01_errors", "81_a", "notes", "12_moments"]
+    stems = ["73_cli", "84_b", "index", "01_errors", "90_z", "81_a", "61_x", "notes", "12_moments", "20_k",
+             "00_opening", "41_s"]
     assert sorted(stems, key=nbs.reading_order) == [
-        "index", "81_a", "84_b", "01_errors", "12_moments", "73_cli", "notes"]
+        "index", "00_opening", "81_a", "84_b", "20_k", "41_s", "61_x", "01_errors", "12_moments", "73_cli",
+        "90_z", "notes"]
+    captions = ["Further", "Opening", "Tutorials", "Knockoffs", "The paper", "Measuring", "Appendix: ground",
+                "Appendix: data", "Appendix: using", "Appendix: bibliography"]
+    assert list(dict.fromkeys(map(nbs.chapter_of, sorted(stems, key=nbs.reading_order)))) == captions
     assert nbs.part_of("73_cli") == 7 and nbs.part_of("index") is None and nbs.part_of("7_cli") is None
 
 
@@ -71,7 +80,8 @@ class Thing(_Base):
     assert [entry.name for entry in module.entries] == ["LIMIT", "f", "Thing"]
     text = reference.page(module)
     assert "Thing(*, a: int)" in text and ":param a: how many" in text and "{py:method} shown()" in text
-    assert not any(name in text for name in ("_helper", "_LIMIT", "_Base", "_hidden", "_b"))
+    described = re.sub(r"(?s)<details.*?</details>", "", text)  # the source of what is public is shown as it is
+    assert not any(name in described for name in ("_helper", "_LIMIT", "_Base", "_hidden", "_b"))
 
 
 def test_a_class_without_an_initialiser_has_no_signature():
@@ -80,16 +90,60 @@ def test_a_class_without_an_initialiser_has_no_signature():
     assert "{py:class} Release\n" in text and ":param method: a word" in text
 
 
-def test_the_overview_starts_with_the_names_of_the_package():
+def test_the_reference_starts_with_the_names_of_the_package():
     module = reference.module("10_thing", book("def f():\n    'First'\ndef g():\n    'Second'"))
-    first, second = reference.overview([module], ["g"]).split("## dp_knockoff.thing")
-    assert "Second" in first and "First" not in first and "First" in second and "Second" in second
-    with pytest.raises(KeyError): reference.overview([module], ["h"])
+    first, second = reference.overview([module], {"For all": ["g"]}), reference.internals([module])
+    assert "## For all" in first and "Second" in first and "First" not in first
+    assert "First" in second and "Second" in second
+    with pytest.raises(KeyError): reference.overview([module], {"For all": ["h"]})
+
+
+def test_the_names_of_the_package_are_in_groups():
+    source = "_modules = {\n    # for all\n    'f': 'a', 'g': 'b',\n    # the rest\n    'h': 'a',\n}"
+    assert reference.package_groups(source) == {"For all": ["f", "g"], "The rest": ["h"]}
+    assert sum(reference.package_groups().values(), []) == dp_knockoff.__all__
 
 
 def test_a_module_with_private_names_only_has_a_page():
     module = reference.module("10_thing", book("def _f(): pass"))
-    for text in (reference.page(module), reference.overview([module], [])): assert "dp_knockoff.thing" in text
+    for text in (reference.page(module), reference.internals([module])): assert "dp_knockoff.thing" in text
+
+
+def test_the_reference_shows_the_source_with_its_decorators():
+    function = "@cache\ndef f():\n    'First'\n    return 1"
+    module = reference.module("10_thing", book(function + "\nLIMIT = 3"))
+    assert [entry.source for entry in module.entries] == [function, "LIMIT = 3"]
+    assert "@cache\ndef f():" in reference.page(module)
+
+
+def test_imports_and_long_code_of_the_appendix_are_folded():
+    def summary(stem, source):
+        shown = build_docs.folded(stem, cell(source))["metadata"]
+        return shown["mystnb"]["code_prompt_show"] if "hide-input" in shown.get("tags", []) else None
+
+    long = "#| export\ndef f():\n" + "    f()\n" * 30
+    assert summary("20_k", "#| export\nimport a\nfrom b import c") == "Imports: show"
+    assert summary("01_errors", long) == "Code of f (31 lines): show"
+    for stem, source in (("20_k", long), ("00_opening", long), ("01_errors", "#| export\ndef f(): pass"),
+                         ("01_errors", long.replace("#| export\n", "")), ("20_k", "import a\nprint(a)")):
+        assert summary(stem, source) is None
+
+
+def test_links_of_a_notebook_work_on_the_site():
+    text = ("[L](20_knockoffs.ipynb#lemma-1) [A](20_knockoffs.ipynb#cell-id=0123abcd) "
+            "[`f`](../dp_knockoff/thing.py) [K](21_statistics.ipynb)")
+    text = build_docs.prose("20_k", 1, text, {"f": "dp_knockoff.thing.f"})
+    assert text == ("[L](#lemma-1) [A](#20_knockoffs-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
+                    "[K](21_statistics.ipynb)")
+    assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
+
+
+def test_the_search_knows_statements(tmp_path):
+    path = tmp_path / "searchindex.js"
+    before = 'Search.setIndex({"alltitles":{},"docnames":["a","20_k"]})'
+    path.write_text(before)
+    build_docs.name_statements(path, [tags.Statement(id="eq-3", page="20_k")])
+    assert path.read_text() == before.replace("{}", '{"Equation (3)":[[1,"eq-3"]]}')
 
 
 def test_lowest_versions():

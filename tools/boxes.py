@@ -1,0 +1,106 @@
+"""Statements and proofs as the site shows them: boxes with anchors, verdicts, links to code and attacks."""
+import re
+from dataclasses import replace
+
+import reference
+import tags
+
+HEADING = re.compile(r"#{1,6} ")
+INLINE_QED = re.compile(r"\s*\$\s*\\(?:square|blacksquare|Box)\s*\$")
+PROOF_FENCE, BOX_FENCE, EQUATION_FENCE = ":" * 9, ":" * 7, ":" * 5  # outer ones are longer
+ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>', re.MULTILINE)
+
+
+def rendered(source: str, stem: str, links: dict, cells: dict) -> str:
+    """A markdown cell of a notebook in MyST, with its tagged statements as boxes
+
+    `links` {name of code: object}, `cells` {(notebook, cell id): target}
+    """
+    parts = []
+    for piece in tags.pieces(source):
+        piece = replace(piece, tags=tuple(replace(tag, page=stem) for tag in piece.tags))
+        if piece.kind == "box": parts.append(box(piece, links, cells))
+        elif piece.kind == "equation": parts.append(equation(piece, links, cells))
+        else: parts.append(ANCHOR.sub(r"(\1)=\n", piece.text))
+    return "\n\n".join(parts)
+
+
+def box(piece, links: dict, cells: dict) -> str:
+    "A statement as an admonition: its name and what is in brackets behind it are the title"
+    first = piece.tags[0]
+    title, text = headed(first, piece.text)
+    body = [f":class: statement {first.source}", "", rendered(text, first.page, links, cells), ""]
+    body += [foot(tag, links, cells) for tag in piece.tags]
+    return fenced(piece, f"{{admonition}} {title}", "\n".join(body), BOX_FENCE)
+
+
+def equation(piece, links: dict, cells: dict) -> str:
+    "A displayed equation with its number, and a line on what came of it"
+    body = ["", piece.text, "", *(foot(tag, links, cells) for tag in piece.tags)]
+    return fenced(piece, "{container} statement-equation", "\n".join(body), EQUATION_FENCE)
+
+
+def fenced(piece, head: str, body: str, fence: str) -> str:
+    "A directive with the targets of its tags above it"
+    targets = "\n".join(f"({tag.id})=" for tag in piece.tags)
+    text = f"{targets}\n{fence}{head}\n{body}\n{fence}"
+    return "\n".join(piece.indent + line if line else line for line in text.split("\n"))
+
+
+def headed(one, text: str) -> tuple:
+    "The title of a box, and the text below it: `**Lemma 1** (on this). If` is `Lemma 1 (on this)` and `If`"
+    match = re.match(r"\*\*(.+?)\*\*\s*", text, re.DOTALL)
+    if not match: return f"{one.label} ({one.title})" if one.title else one.label, text
+    name, rest = match[1].strip().rstrip(".:"), text[match.end():]
+    bracket = bracketed(rest)
+    rest = re.sub(r"\A[.:]?\s*", "", rest[len(bracket):])
+    title = bracket or (f"({one.title})" if one.title and "(" not in name else "")
+    return " ".join(f"{name} {title}".split()), rest
+
+
+def bracketed(text: str) -> str:
+    "The bracket that a text starts with, or nothing"
+    depth = 0
+    for k, letter in enumerate(text if text.startswith("(") else ""):
+        depth += (letter == "(") - (letter == ")")
+        if not depth: return text[:k + 1]
+    return ""
+
+
+def foot(one, links: dict, cells: dict) -> str:
+    "The last line of a box: whose it is, the verdict, the code, the attacks"
+    rest = reference.escape(one.verdict[len(one.word):].strip(" ;,:."))
+    marks = f"[{one.source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
+    parts = [f"{marks} {rest}".rstrip()]
+    code = [f"{{py:obj}}`{name} <{links[name]}>`" for name in one.code if name in links]
+    if code: parts.append("Code: " + ", ".join(code))
+    attacks = [f"[{k}](#{cells[cell]})" for k, cell in enumerate(one.attacks, 1) if cell in cells]
+    if attacks: parts.append(f"Attack{'s' * (len(attacks) > 1)}: " + ", ".join(attacks))
+    return "{.statement-foot}\n" + " · ".join(parts) + "\n"
+
+
+def with_proofs(text: str, inside: bool = False) -> tuple:
+    """Proofs set off, each with an end mark: the text, and whether a proof is still open at its end
+
+    A proof starts in a line that opens with "Proof" and ends with its mark, perhaps some cells later.
+    """
+    done, proof = [], [] if inside else None
+    display = False  # inside $$ ... $$
+    ended = False
+    for line in text.split("\n"):
+        if proof is None and tags.PROOF.match(line): proof = []
+        elif proof is not None and HEADING.match(line): done, proof = [*done, set_off(proof)], None
+        if proof is None:
+            done.append(line)
+            continue
+        proof.append(INLINE_QED.sub(" [□]{.qed}", line))
+        display ^= line.count("$$") % 2 == 1
+        ended = ended or bool(tags.QED.search(line))
+        if ended and not display: done, proof, ended = [*done, set_off(proof)], None, False
+    if proof is None: return "\n".join(done), False
+    return "\n".join([*done, set_off(proof)]), True
+
+
+def set_off(lines: list) -> str:
+    "A proof, or the part of it that stands in one cell"
+    return "\n".join(["", f"{PROOF_FENCE}{{container}} proof", "", *lines, PROOF_FENCE, ""])
