@@ -11,7 +11,7 @@ from .errors import InputError
 
 # %% auto #0
 __all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'smallest_rate',
-           'assert_same_law', 'refusal']
+           'detected_rate', 'assert_same_law', 'refusal']
 
 # %% ../nbs/03_testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million
@@ -80,6 +80,23 @@ def smallest_rate(
         middle = (low + high) / 2
         refused = fires(assert_rate_at_most, np.full(trials, middle), bound, alpha)
         low, high = (low, middle) if refused else (middle, high)
+    return high
+
+# %% ../nbs/03_testing.ipynb #fd955552
+def detected_rate(
+    trials: int,          # observations
+    bound: float,         # the claimed upper bound on their mean
+    alpha: float = ALPHA, # false-alarm rate
+    power: float = .99,   # probability of being caught
+) -> float:
+    "A true rate from which on `assert_rate_at_most` fires with at least this probability, whatever the law"
+    from scipy.special import rel_entr
+    alarm = smallest_rate(trials, bound, alpha)
+    low, high = alarm, 1.0
+    while high - low > 1e-9: # the chance of an average below the alarm falls as the true rate rises
+        rate = (low + high) / 2
+        missed = np.exp(-trials * float(rel_entr(alarm, rate) + rel_entr(1 - alarm, 1 - rate)))
+        low, high = (low, rate) if missed <= 1 - power else (rate, high)
     return high
 
 # %% ../nbs/03_testing.ipynb #83786303
