@@ -80,7 +80,7 @@ class Thing(_Base):
     assert [entry.name for entry in module.entries] == ["LIMIT", "f", "Thing"]
     text = reference.page(module)
     assert "Thing(*, a: int)" in text and ":param a: how many" in text and "{py:method} shown()" in text
-    described = re.sub(r"(?s)<details.*?</details>", "", text)  # the source of what is public is shown as it is
+    described = re.sub(r"(?s)<details.*?</details>", "", text)  # public source stays as it is
     assert not any(name in described for name in ("_helper", "_LIMIT", "_Base", "_hidden", "_b"))
 
 
