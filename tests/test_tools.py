@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import bibliography
 import build_docs
 import check_drift
 import dp_knockoff
@@ -153,6 +154,22 @@ def test_lowest_versions():
     assert versions.lowest(cfg) == ["numpy==1.26", "tqdm==4.60", "dask==2024.8"]
     pinned = {pin.partition("==")[0] for pin in versions.lowest(versions.settings())}
     assert pinned >= {"numpy", "scipy", "opendp"}
+
+
+@pytest.mark.parametrize("text, entries, said", [
+    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990"], ""),
+    ("[A](90_bibliography.ipynb#abel1990)", [], "no entry"), ("", ["abel1990"], "cited nowhere"),
+    ("`[A](90_bibliography.ipynb#abel1990)`", ["abel1990"], "cited nowhere"),
+    ("[A](90_bibliography.ipynb#Abel)", ["Abel"], "author and a year"),
+    ("[A](90_bibliography.ipynb#abel1990) [B](90_bibliography.ipynb#bell1980)", ["bell1980", "abel1990"],
+     "after"),
+    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990", "abel1990"], "after"),
+])
+def test_bibliography(text, entries, said):
+    listed = "\n\n".join(f'<a id="{key}"></a>**Somebody.** Something.' for key in entries)
+    sources = {"20_k": text, bibliography.STEM: listed}
+    wrong = bibliography.wrong({stem: {"cells": [cell(source, "markdown")]} for stem, source in sources.items()})
+    assert any(said in sentence for sentence in wrong) if said else not wrong
 
 
 @pytest.mark.parametrize("arguments", [["execute.py", "--jobs", "0"], ["versions.py", "middle"]])

@@ -14,6 +14,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import bibliography
 import boxes
 import notebooks as nbs
 import paper_map
@@ -36,11 +37,11 @@ def main():
     "Write the pages, build the site, look for anything it would load from elsewhere"
     books = nbs.books()
     modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
-    found = tags.read(books)
+    found, cited = tags.read(books), bibliography.citations(books)
     for folder in (SOURCE, BUILD): shutil.rmtree(folder, ignore_errors=True)
     credit(modules, found)
     for stem, book in books.items():
-        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, found, list(books)), indent=1))
+        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, found, cited, list(books)), indent=1))
     write("map.md", prose("map", 1, full_map(found, books), lookup(modules, "")))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
@@ -94,7 +95,7 @@ def name_statements(path: Path, found: list):
     path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, found: list, stems: list) -> dict:
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, stems: list) -> dict:
     "A notebook as the reader of the site sees it"
     links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, modules, found), False
     targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
@@ -102,6 +103,7 @@ def page(stem: str, book: dict, modules: list, found: list, stems: list) -> dict
         if cell["cell_type"] == "markdown":
             text = boxes.rendered(with_targets(stem, index, cell["source"]), stem, links, targets)
             text, open_proof = boxes.with_proofs(text, open_proof)
+            if stem == bibliography.STEM: text = with_citations(text, cited)
             cells.append(cell | {"source": prose(stem, index, text, links)})
         elif cell["cell_type"] == "code" and nbs.is_shown(cell):
             note = notes.get(cell["id"])
@@ -110,6 +112,14 @@ def page(stem: str, book: dict, modules: list, found: list, stems: list) -> dict
             cells += [markdown(f"{cell['id']}-note", above)] * (cell["id"] in notes) + [shown]
     if stem == "index": cells.append(markdown("contents", contents(stems)))
     return book | {"cells": cells}
+
+
+def with_citations(text: str, cited: dict) -> str:
+    "The bibliography with the notebooks that cite each entry"
+    def entry(match):
+        links = ", ".join(f"[{stem[:2]}]({stem}.ipynb)" for stem in cited.get(match[1], []))
+        return match[0] + f" [Cited in {links}.]{{.cited}}" * bool(links)
+    return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
 
 
 def notes_on(stem: str, book: dict, modules: list, found: list) -> dict:

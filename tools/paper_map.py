@@ -107,8 +107,8 @@ def summary(printed: list, ours: int) -> str:
     count = Counter(one.word for one in printed)
     numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
                         for word, said in SAID.items() if count[word])
-    parts = ["Everything that the paper numbers or labels: where it is proved, the code that implements it,",
-             "the cells that attack it, and the verdict."]
+    parts = ["Everything that [the paper](90_bibliography.ipynb#pournaderi2021) numbers or labels: where it",
+             "is proved, the code that implements it, the cells that attack it, and the verdict."]
     if printed: parts.append(f"Of {len(printed)} statements {numbers}.")
     if ours: parts.append(f"{ours} further ones are ours.")
     return " ".join([*parts, "The same as a table for programs: [statements.csv](../docs/statements.csv)."])

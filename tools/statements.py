@@ -1,4 +1,4 @@
-"""Check the statements of the book, and write the map of the paper.
+"""Check the statements and the bibliography of the book, and write the map of the paper.
 
     python tools/statements.py                     # anchors, docs/statements.csv, the map in index and README
     python tools/statements.py --check             # write nothing; say what is wrong or out of date
@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import bibliography
 import latex
 import notebooks as nbs
 import paper_map
@@ -197,7 +198,8 @@ def places(book: dict) -> set:
 def wrong() -> list:
     "Everything that is wrong with the statements of this repository"
     books = nbs.books()
-    return paper_map.stale() + checks(books, tags.inventory(), reference.public_names(books))
+    said = checks(books, tags.inventory(), reference.public_names(books))
+    return paper_map.stale() + said + bibliography.wrong(books)
 
 
 def main():
