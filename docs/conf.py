@@ -27,5 +27,6 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = ["static", "_source/_static"]
 html_css_files = ["site.css"]
+html_favicon = "static/favicon.svg"
 html_copy_source = False
 html_search_scorer = str(Path(__file__).resolve().parent / "static" / "scorer.js")

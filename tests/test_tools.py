@@ -168,7 +168,8 @@ def test_lowest_versions():
 def test_bibliography(text, entries, said):
     listed = "\n\n".join(f'<a id="{key}"></a>**Somebody.** Something.' for key in entries)
     sources = {"20_k": text, bibliography.STEM: listed}
-    wrong = bibliography.wrong({stem: {"cells": [cell(source, "markdown")]} for stem, source in sources.items()})
+    books = {stem: {"cells": [cell(source, "markdown")]} for stem, source in sources.items()}
+    wrong = bibliography.wrong(books)
     assert any(said in sentence for sentence in wrong) if said else not wrong
 
 

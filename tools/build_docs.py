@@ -51,7 +51,7 @@ def main():
     options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
     command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
     code = subprocess.run([str(word) for word in command]).returncode
-    if not code: name_statements(BUILD / "html" / "searchindex.js", found)
+    if (index := BUILD / "html" / "searchindex.js").exists(): name_statements(index, found)
     sys.exit(code or offline())
 
 
