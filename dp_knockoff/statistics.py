@@ -355,7 +355,7 @@ def antisymmetry_error(
     return float(np.abs(flipped - W).max() / max(np.abs(W).max(), 1e-300))
 
 # %% ../nbs/21_statistics.ipynb #fcdd6d76
-_SIZES = (1e-4, 1e-2, 1e2, 1e3, 1e4) # of the products on which a statistic is tried, beside 1
+_SIZES = 10.0 ** np.arange(-6, 13) # of the products on which a statistic is tried: those of any unit of y
 
 def check_statistic(
     f,              # statistic: f(A, b) -> one number a variable
@@ -375,7 +375,7 @@ def check_statistic(
         A = Z.T @ Z / (4 * p)
         b = rng.standard_normal(2 * p)
         F = np.flatnonzero(rng.random(len(variables)) < .5)
-        sizes = (1.0, _SIZES[trial % len(_SIZES)])
+        sizes = (1.0, *_SIZES[trial::trials])
         for size in sizes: evaluate(f, A, size * b, variables)
         error = max(antisymmetry_error(f, A, size * b, F, variables) for size in sizes)
         if not error < 1e-6:
