@@ -148,13 +148,17 @@ def lam_scale_shift(
     return f.scale_shift * f.lam_min + lam_min_shift(f, bounds) * np.sqrt(C**2 + f.B**2)
 
 # %% ../nbs/41_sensitivity.ipynb #2938203f
+def _product_gram_shift(f: Facts, bounds: str) -> float:
+    "Bound on the norm of D_1 Sigma_1 - D_2 Sigma_2, which stands in both blocks of the signal"
+    size, change = (f.raw_norm, np.sqrt(2)) if bounds == "tight" else (f.raw_frob, 2.0)
+    return np.sqrt(2) * (f.eta / f.B - 1 / f.C_min) * size + change * f.eta * f.B
+
 def product_signal_shift(
     f: Facts,                  # of the design
     bounds: str = "corrected", # one of BOUNDS
 ) -> float:
     "Bound on the shift of the signal term of the products, per unit of |beta|"
-    size, change = (f.raw_norm, np.sqrt(2)) if bounds == "tight" else (f.raw_frob, 2.0)
-    return np.sqrt(2) * (f.eta / f.B - 1 / f.C_min) * size + change * f.eta * f.B + lam_scale_shift(f, bounds)
+    return _product_gram_shift(f, bounds) + lam_scale_shift(f, bounds)
 
 def products_shift(
     f: Facts,                  # of the design
@@ -239,6 +243,24 @@ def map_shift(
     return turned + scaled
 
 # %% ../nbs/41_sensitivity.ipynb #78686f0d
+def _coupled_tails(n: int, p: int, sigma: float, delta2: float) -> tuple:
+    "chi, q and rho^2: five events of probability delta2 / 5 each, outside of which the coupled bound holds"
+    from scipy.special import chdtri, gammaincinv, ndtri
+    tail = delta2 / 5
+    chi = sigma * np.sqrt(chdtri(p, tail))                        # |u_1|, and e_0 in its own metric
+    normal = -sigma * ndtri(tail / 2)                             # |t_1|, |t_2|
+    residual2 = sigma**2 * 2 * gammaincinv((n - 1 - p) / 2, tail) # |r_0|^2 from below
+    return chi, normal, residual2
+
+def _coupled_parts(f: Facts, chi: float, normal: float, residual2: float) -> dict:
+    "The parts of the coupled bound that come from the regression noise"
+    s2 = _neighbour_lam(f, "tight")
+    lam0 = f.lam_min - f.eta2                                     # positive if s2 is
+    return {"shared": f.scale_shift * chi / np.sqrt(lam0 * (f.C_min**2 - f.B**2)),
+            "replaced": f.eta * (1 / f.lam_min + 1 / s2) * normal * np.sqrt(1 + f.eta2 / lam0),
+            "map": chi * map_shift(f),
+            "length": chi * normal**2 / (2 * residual2) / np.sqrt(s2)}
+
 def coupled_shift(
     f: Facts,          # of the design
     sigma: float,      # standard deviation of the regression noise
@@ -247,14 +269,5 @@ def coupled_shift(
     beta_max=None,     # largest |beta_j|, if public
 ) -> float:
     "Sensitivity of the 2p least-squares coefficients when the two runs share noise and knockoff randomness"
-    from scipy.special import chdtri, gammaincinv, ndtri
-    s2 = _neighbour_lam(f, "tight")
-    lam0 = f.lam_min - f.eta2                                         # positive if s2 is
-    tail = delta2 / 5
-    chi = sigma * np.sqrt(chdtri(f.p, tail))                          # |u_1|, and e_0 in its own metric
-    normal = -sigma * ndtri(tail / 2)                                 # |t_1|, |t_2|
-    residual2 = sigma**2 * 2 * gammaincinv((f.n - 1 - f.p) / 2, tail) # |r_0|^2 from below
-    shared = f.scale_shift * chi / np.sqrt(lam0 * (f.C_min**2 - f.B**2))
-    replaced = f.eta * (1 / f.lam_min + 1 / s2) * normal * np.sqrt(1 + f.eta2 / lam0)
-    residual = chi * (map_shift(f) + normal**2 / (2 * residual2) / np.sqrt(s2))
-    return _scale_signal_shift(f, beta_norm, beta_max) + shared + replaced + residual
+    parts = _coupled_parts(f, *_coupled_tails(f.n, f.p, sigma, delta2))
+    return _scale_signal_shift(f, beta_norm, beta_max) + sum(parts.values())
