@@ -1,7 +1,7 @@
 """The site in a real browser: every page, wide and narrow, light and dark, and the search.
 
-Needs the site (`python tools/build_docs.py`), Playwright (`pip install '.[docs]'`) and a Chromium of the system, and
-is skipped where one of them is missing. Nothing is loaded from the network.
+Needs the site (`python tools/build_docs.py`), Playwright (`pip install '.[docs]'`) and the system's Chromium;
+it is skipped where one of them is missing. Nothing is loaded from the network.
 """
 import os
 import re
@@ -30,11 +30,16 @@ playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is mi
 CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
 if not CHROMIUM: pytest.skip("there is no Chromium on this system", allow_module_level=True)
 
-READY = "() => document.readyState === 'complete' && (!window.MathJax || MathJax.startup.promise.then(() => true))"
+READY = """() => document.readyState === "complete"
+  && (!window.MathJax || MathJax.startup.promise.then(() => true))"""
+
+SETTLED = """() => new Promise(
+  done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))"""
 
 # What stays text although it should be mathematics, and mathematics that went wrong
 MATHEMATICS = r"""() => {
-  const bad = [...document.querySelectorAll("mjx-merror, [data-mjx-error]")].map(e => "error: " + e.textContent);
+  const errors = document.querySelectorAll("mjx-merror, [data-mjx-error]");
+  const bad = [...errors].map(e => "error: " + e.textContent);
   for (const e of document.querySelectorAll(".math"))
     if (!e.querySelector("mjx-container")) bad.push("not rendered: " + e.textContent.slice(0, 60));
   const walk = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
@@ -47,14 +52,14 @@ MATHEMATICS = r"""() => {
   return bad;
 }"""
 
-# What cannot be seen: the page is wider than the window, something sticks out of the text column without a scrollbar
-# of its own, or is cut off
+# What cannot be seen: the page is wider than the window, something sticks out of the text column without a
+# scrollbar of its own, or is cut off
 CUT = r"""() => {
   const bad = [], root = document.documentElement, article = document.querySelector("article");
   if (root.scrollWidth > window.innerWidth + 1) bad.push(`the page is ${root.scrollWidth} wide`);
   const scrolls = e => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
   const edge = article.closest(".content, main").getBoundingClientRect().right + 1;
-  const seen = "pre, table, img, svg, video, div.math, mjx-container, p, li, dt, dd, h1, h2, h3, summary, code";
+  const seen = "pre, table, img, svg, div.math, mjx-container, p, li, dt, dd, h1, h2, h3, summary, code";
   for (const e of article.querySelectorAll(seen)) {
     if (e.closest("mjx-assistive-mml, .visually-hidden") || !e.getClientRects().length) continue;
     if (e.matches("mjx-container *")) continue;
@@ -85,11 +90,13 @@ FAINT = r"""least => {
     return [255, 255, 255];
   };
   const bad = [];
-  const boxes = ".statement .admonition-title, .statement p, .statement a, .mark, .statement-foot, .proof p, .cell-note";
+  const boxes = `.statement .admonition-title, .statement p, .statement a, .mark, .statement-foot, .proof p,
+                 .cell-note`;
   for (const e of document.querySelectorAll(boxes)) {
     const [a, b] = [light(rgba(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
     const ratio = (a + .05) / (b + .05);
-    if (ratio < least) bad.push(`${ratio.toFixed(2)}: ${e.className || e.tagName} ${e.textContent.slice(0, 40)}`);
+    const name = `${e.className || e.tagName} ${e.textContent.slice(0, 40)}`;
+    if (ratio < least) bad.push(`${ratio.toFixed(2)}: ${name}`);
   }
   return [...new Set(bad)];
 }"""
@@ -153,6 +160,7 @@ def test_page(page, address, name):
         found[scheme] = page.evaluate(FAINT, CONTRAST)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 1000})
+        page.evaluate(SETTLED)
         found[f"{width} pixels"] = page.evaluate(CUT)
     found["browser"] = page.complaints
     assert not (wrong := {what: texts[:9] for what, texts in found.items() if texts}), wrong
@@ -183,8 +191,10 @@ def test_a_link_to_a_statement_leads_there(page, address):
 
 @pytest.mark.parametrize("script, html, said", [
     (MATHEMATICS, "<p>so $x$ is</p>", "raw"), (MATHEMATICS, "<span class=math>x</span>", "not rendered"),
-    (MATHEMATICS, "<p>x<mjx-merror>bad</mjx-merror></p>", "error"), (MATHEMATICS, "<p>costs $5 <code>$x$</code></p>", ""),
-    (CUT, "<pre style='width: 3000px'>x</pre>", "wide"), (CUT, "<pre style='overflow: auto'><b>x</b></pre>", ""),
+    (MATHEMATICS, "<p>x<mjx-merror>bad</mjx-merror></p>", "error"),
+    (MATHEMATICS, "<p>costs $5 <code>$x$</code></p>", ""),
+    (CUT, "<pre style='width: 3000px'>x</pre>", "wide"),
+    (CUT, "<pre style='overflow: auto'><b>x</b></pre>", ""),
     (CUT, "<div style='overflow: auto'><table style='width: 3000px'><td>x</table></div>", ""),
     (CUT, "<div style='overflow: hidden'><p style='width: 3000px'>x</p></div>", "cut off"),
     (BARE_TABLES, "<table><td style='padding: 0'>x</table>", "x"),
@@ -229,15 +239,17 @@ def broken(name, href):
 
 
 def test_links_lead_somewhere():
-    links = {(name, href) for name in PAGES for href in HREF.findall((SITE / name).read_text(encoding="utf-8"))}
+    texts = {name: (SITE / name).read_text(encoding="utf-8") for name in PAGES}
+    links = {(name, href) for name, text in texts.items() for href in HREF.findall(text)}
     wrong = sorted(filter(None, (broken(name, href) for name, href in links)))
     assert len(links) > 1000 and not wrong, "\n".join(wrong[:20])
 
 
 def test_broken_links_are_seen():
     assert not broken("index.html", "map.html") and not broken("index.html", "https://doi.org/10.1214/15-AOS1337")
-    assert "not exist" in broken("index.html", "nowhere.html") and "not there" in broken("index.html", "map.html#no")
-    assert "not there" in broken("index.html", "#no") and "not exist" in broken("reference/index.html", "map.html")
+    for name, href in (("index.html", "nowhere.html"), ("reference/index.html", "map.html")):
+        assert "not exist" in broken(name, href)
+    for href in ("map.html#no", "#no"): assert "not there" in broken("index.html", href)
 
 
 def test_every_notebook_can_be_downloaded():

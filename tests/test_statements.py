@@ -100,6 +100,13 @@ def test_two_tags_can_share_one_display():
     assert len({one.text for one in tags.in_cell(pair)}) == 1
 
 
+def test_a_numbered_display_is_an_equation_on_the_site():
+    matrix = "$$ G = \\begin{bmatrix} 1 \\\\ 2 \\end{bmatrix} . \\tag{3} $$"
+    text = boxes.rendered("1. So\n\n   " + matrix + "\n\n$$ x $$", "20_thing", {}, {})
+    assert "   \\begin{equation*}\n   G = " in text and "\\tag{3}\n   \\end{equation*}" in text
+    assert "$$ x $$" in text
+
+
 def test_a_tag_in_a_code_block_is_an_example():
     assert not tags.in_cell("```\n" + tagged() + "\n```")
 
@@ -203,13 +210,15 @@ def test_anchors_are_added_once():
 
 
 def test_the_map_links_everything():
-    book = books(tagged(verdict="loose, by 2 | 3 of $|x|$"), tagged("prop-20-1", "Theorem 20.1", "ours"))
-    written = paper_map.compact(tags.read(book), PAPER, reference.public_names(book))
+    book = books(tagged(verdict="loose, by 2 | 3 of $|x|$"), tagged("prop-20-1", "Theorem 20.1", "ours"),
+                 tagged("prop-20-2", "Lemma 20.2", "ours"))
+    written = paper_map.compact(tags.read(book), PAPER, reference.public_names(book), {"20_thing": "Things"})
     row = next(line for line in written.splitlines() if line.startswith("| [Lemma 1]"))
     assert "[Lemma 1](20_thing.ipynb#lemma-1)" in row and "[`f`](../dp_knockoff/thing.py)" in row
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
-    assert "Of 1 statements 1 holds but is loose." in written and "1 further" in written
-    assert "[Theorem 20.1](20_thing.ipynb#prop-20-1) on things" in written
+    assert "Of 1 statements 1 holds but is loose." in written and "2 further" in written
+    assert "- [20 Things](20_thing.ipynb): [Theorem 20.1](20_thing.ipynb#prop-20-1) (on" in written
+    assert "(on things); 1 more" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
     assert "lemma-1,Lemma 1,on things,paper,first,nbs/20_thing.ipynb#lemma-1,f," in table
 
@@ -263,7 +272,7 @@ LINKS, CELLS = {"f": "dp_knockoff.thing.f"}, {("20_thing", "aaaaaaaa"): "target"
 
 def test_a_box_has_a_title_a_verdict_and_links():
     text = boxes.rendered("Before\n\n" + tagged(verdict="false; a_b"), "20_thing", LINKS, CELLS)
-    assert "(lemma-1)=\n:::::::{admonition} Lemma 1 (on things)\n:class: statement paper" in text
+    assert "(lemma-1)=\n::::::::::{admonition} Lemma 1 (on things)\n:class: statement paper" in text
     assert "*So it is.*" in text and "**Lemma 1**" not in text and "<!--" not in text and "> " not in text
     assert "[false]{.mark .verdict .false} a\\_b" in text
     assert "Code: {py:obj}`f <dp_knockoff.thing.f>` · Attack: [1](#target)" in text

@@ -139,6 +139,12 @@ def test_links_of_a_notebook_work_on_the_site():
     assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
 
 
+def test_mathematics_has_no_links():
+    for text in ("$E[x](1 + y)$", "$$ E[x](1 +\ny) $$", "so $a [b](c)\n+ d$ is", "`[b](c)`"):
+        assert nbs.relink(text, lambda path: "moved") == text
+    assert nbs.relink("$a$ [b](c.md) $d$", lambda path: "moved") == "$a$ [b](moved) $d$"
+
+
 def test_the_search_knows_statements(tmp_path):
     path = tmp_path / "searchindex.js"
     before = 'Search.setIndex({"alltitles":{},"docnames":["a","20_k"]})'

@@ -7,7 +7,8 @@ import tags
 
 HEADING = re.compile(r"#{1,6} ")
 INLINE_QED = re.compile(r"\s*\$\s*\\(?:square|blacksquare|Box)\s*\$")
-PROOF_FENCE, BOX_FENCE, EQUATION_FENCE = ":" * 9, ":" * 7, ":" * 5  # outer ones are longer
+EQUATION_FENCE, BOX_FENCE, PROOF_FENCE = ":" * 4, ":" * 10, ":" * 20  # outer ones are longer
+DISPLAY = re.compile(r"^([ ]*)\$\$(.+?)\$\$[ ]*$", re.MULTILINE | re.DOTALL)
 ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>', re.MULTILINE)
 
 
@@ -22,7 +23,14 @@ def rendered(source: str, stem: str, links: dict, cells: dict) -> str:
         if piece.kind == "box": parts.append(box(piece, links, cells))
         elif piece.kind == "equation": parts.append(equation(piece, links, cells))
         else: parts.append(ANCHOR.sub(r"(\1)=\n", piece.text))
-    return "\n\n".join(parts)
+    return DISPLAY.sub(numbered, "\n\n".join(parts))
+
+
+def numbered(match) -> str:
+    "A display with a number of its own as an equation: Sphinx would put `split` around it, which allows none"
+    if r"\tag{" not in match[2]: return match[0]
+    lines = ["", r"\begin{equation*}", *match[2].strip().split("\n"), r"\end{equation*}", ""]
+    return "\n".join(match[1] + line.strip() if line else "" for line in lines)
 
 
 def box(piece, links: dict, cells: dict) -> str:
@@ -41,9 +49,14 @@ def equation(piece, links: dict, cells: dict) -> str:
 
 
 def fenced(piece, head: str, body: str, fence: str) -> str:
-    "A directive with the targets of its tags above it"
-    targets = "\n".join(f"({tag.id})=" for tag in piece.tags)
-    text = f"{targets}\n{fence}{head}\n{body}\n{fence}"
+    """A directive with a target above it
+
+    Further tags get a container each: the search shows what stands inside a target.
+    """
+    text = f"({piece.tags[0].id})=\n{fence}{head}\n{body}\n{fence}"
+    for tag in piece.tags[1:]:
+        fence += ":"
+        text = f"({tag.id})=\n{fence}{{container}} place\n\n{text}\n{fence}"
     return "\n".join(piece.indent + line if line else line for line in text.split("\n"))
 
 

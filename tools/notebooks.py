@@ -17,6 +17,8 @@ BOOK = (TUTORIALS, 2, 3, 4, 5, 6)  # goes on with these parts in this order; the
 
 DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
 CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+VERBATIM = re.compile(  # code and mathematics, where a bracket before a bracket is no link
+    CODE.pattern[:-1] + r"|\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
 
 
@@ -115,12 +117,12 @@ def title_of(notebook: dict, default: str) -> tuple:
 
 
 def relink(markdown: str, move) -> str:
-    "Replace the target of every relative link outside code by what `move` makes of the file it means"
+    "Replace the target of every relative link in prose by what `move` makes of the file it means"
     def link(match):
         target, mark, fragment = match[2].partition("#")
         return match[1] + move(meant(target)) + mark + fragment
 
-    parts = CODE.split(markdown)
+    parts = VERBATIM.split(markdown)
     parts[::2] = [LINK.sub(link, part) for part in parts[::2]]
     return "".join(parts)
 

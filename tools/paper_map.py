@@ -12,6 +12,7 @@ import tags
 MAP, INDEX = nbs.ROOT / "docs" / "statements.csv", nbs.NBS / "index.ipynb"
 BEGIN = "<!-- the map of the paper: written by tools/statements.py, do not edit -->"
 END = "<!-- end of the map -->"
+SOUND = ("holds", "definition", "assumption")
 SAID = {  # what a verdict starts with -> how it is said of many, and of one
     "holds": ("hold", "holds"), "loose": ("hold but are loose", "holds but is loose"),
     "false": ("are false as printed", "is false as printed"),
@@ -74,17 +75,17 @@ def by_paper(found: list, paper: list) -> list:
     return sorted(found, key=lambda one: place.get(one.id, len(paper)))
 
 
-def compact(found: list, paper: list, names: dict) -> str:
+def compact(found: list, paper: list, names: dict, titles: dict) -> str:
     "The map for the README: named statements and what is wrong in a table, equations that hold in a sentence"
     printed = [one for one in by_paper(found, paper) if one.source == "paper"]
     named = [one for one in printed if not one.is_equation]
-    sound = [one for one in printed if one.is_equation and one.word in ("holds", "definition")]
+    sound = [one for one in printed if one.is_equation and one.word in SOUND]
     odd = [one for one in printed if one.is_equation and one not in sound]
     parts = [BEGIN, "## The map of the paper", summary(printed, len(found) - len(printed))]
     if named: parts += ["**Assumptions, definitions, properties, remarks, theorems**", table(named, names)]
     if odd: parts += ["**Equations that do not hold as printed, or are loose**", table(odd, names)]
-    if sound: parts.append("**Equations that hold, or define something:** " + linked(sound) + ".")
-    return "\n\n".join([*parts, *own(found), END])
+    if sound: parts.append("**Equations that hold, define or assume something:** " + linked(sound) + ".")
+    return "\n\n".join([*parts, *own(found, titles), END])
 
 
 def linked(found: list) -> str:
@@ -92,13 +93,15 @@ def linked(found: list) -> str:
     return ", ".join(f"[({one.id.removeprefix('eq-')})]({box_link(one)})" for one in found)
 
 
-def own(found: list) -> list:
-    "Our own statements but for lemmas, a line for each notebook"
-    ours, lines = [one for one in found if one.source == "ours" and not one.name.startswith("Lemma")], []
+def own(found: list, titles: dict) -> list:
+    "Our own statements, a line for each notebook: its theorems, or else the first, and how many more"
+    ours, lines = [one for one in found if one.source == "ours"], []
     for page in dict.fromkeys(one.page for one in ours):
-        each = [f"[{one.name}]({box_link(one)}) {reference.escape(one.title)}" + f" (*{one.word}*)"
-                * (one.word not in ("holds", "definition")) for one in ours if one.page == page]
-        lines.append(f"- [{page[:2]}]({page}.ipynb): " + "; ".join(text.strip() for text in each))
+        each = [one for one in ours if one.page == page]
+        shown = [one for one in each if one.name.startswith("Theorem")] or each[:1]
+        texts = [f"[{one.name}]({box_link(one)}) ({reference.escape(one.title)})" for one in shown]
+        more = [f"{len(each) - len(shown)} more"] * (len(each) > len(shown))
+        lines.append(f"- [{page[:2]} {titles.get(page, page[3:])}]({page}.ipynb): " + "; ".join(texts + more))
     return ["**What we add**, each proved and attacked in its notebook:", "\n".join(lines)] if lines else []
 
 
@@ -142,7 +145,8 @@ def generated() -> dict:
     "Every file that this tool writes, with its content (README.md follows from index.ipynb)"
     books, paper, files = nbs.books(), tags.inventory(), {}
     found = tags.read(books)
-    written = compact(found, paper, reference.public_names(books))
+    titles = {stem: nbs.title_of(book, stem)[0] for stem, book in books.items()}
+    written = compact(found, paper, reference.public_names(books), titles)
     for stem in books:
         path = nbs.NBS / f"{stem}.ipynb"
         book = json.loads(path.read_text(encoding="utf-8"))
