@@ -38,13 +38,13 @@ def box(piece, links: dict, cells: dict) -> str:
     first = piece.tags[0]
     title, text = headed(first, piece.text)
     body = [f":class: statement {first.source}", "", rendered(text, first.page, links, cells), ""]
-    body += [foot(tag, links, cells) for tag in piece.tags]
+    body += feet(piece, links, cells)
     return fenced(piece, f"{{admonition}} {title}", "\n".join(body), BOX_FENCE)
 
 
 def equation(piece, links: dict, cells: dict) -> str:
     "A displayed equation with its number, and a line on what came of it"
-    body = ["", piece.text, "", *(foot(tag, links, cells) for tag in piece.tags)]
+    body = ["", piece.text, "", *feet(piece, links, cells)]
     return fenced(piece, "{container} statement-equation", "\n".join(body), EQUATION_FENCE)
 
 
@@ -80,8 +80,14 @@ def bracketed(text: str) -> str:
     return ""
 
 
+def feet(piece, links: dict, cells: dict) -> list:
+    "The last lines of a box, one for each tag; all but the first say what they are about"
+    return ["{.statement-foot}\n" + f"{tag.label}: " * (k > 0) + foot(tag, links, cells) + "\n"
+            for k, tag in enumerate(piece.tags)]
+
+
 def foot(one, links: dict, cells: dict) -> str:
-    "The last line of a box: whose it is, the verdict, the code, the attacks"
+    "Whose a statement is, the verdict, the code, the attacks"
     rest = reference.escape(one.verdict[len(one.word):].strip(" ;,:."))
     marks = f"[{one.source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
     parts = [f"{marks} {rest}".rstrip()]
@@ -89,7 +95,7 @@ def foot(one, links: dict, cells: dict) -> str:
     if code: parts.append("Code: " + ", ".join(code))
     attacks = [f"[{k}](#{cells[cell]})" for k, cell in enumerate(one.attacks, 1) if cell in cells]
     if attacks: parts.append(f"Attack{'s' * (len(attacks) > 1)}: " + ", ".join(attacks))
-    return "{.statement-foot}\n" + " · ".join(parts) + "\n"
+    return " · ".join(parts)
 
 
 def with_proofs(text: str, inside: bool = False) -> tuple:

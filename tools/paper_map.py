@@ -12,6 +12,7 @@ import tags
 MAP, INDEX = nbs.ROOT / "docs" / "statements.csv", nbs.NBS / "index.ipynb"
 BEGIN = "<!-- the map of the paper: written by tools/statements.py, do not edit -->"
 END = "<!-- end of the map -->"
+NO_BREAK = "\N{NO-BREAK SPACE}"
 SOUND = ("holds", "definition", "assumption")
 SAID = {  # what a verdict starts with -> how it is said of many, and of one
     "holds": ("hold", "holds"), "loose": ("hold but are loose", "holds but is loose"),
@@ -59,7 +60,8 @@ def row(one: tags.Statement, names: dict) -> str:
     "A row of the map"
     attacks = ", ".join(f"[{k}]({attack_link(*cell)})" for k, cell in enumerate(one.attacks, 1))
     title, verdict = reference.escape(one.title), reference.escape(one.verdict)
-    cells = [f"[{one.label}]({box_link(one)})", title, code_links(one, names), attacks, verdict]
+    name = one.label.replace(" ", NO_BREAK)
+    cells = [f"[{name}]({box_link(one)})", title, code_links(one, names), attacks, verdict]
     return "| " + " | ".join(map(table_cell, cells)) + " |"
 
 
