@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from .errors import InputError, check_count, check_option, check_positive
+from .knockoffs import residual_coordinates
 from .method_moments import MomentsMethod, moments_filter
 from .models import ar1, bartlett, row_norm_bound
 from .moments import Moments
@@ -41,11 +42,15 @@ def simulated_moments(
     L = bartlett(n, p, rng)
     g = sigma * rng.standard_normal(p)
     XtX, Xtw = L @ L.T, L @ g
-    wtw = g @ g + sigma**2 * rng.chisquare(n - p)
+    rest = sigma**2 * rng.chisquare(n - p)
+    wtw = g @ g + rest
     Xty = XtX @ beta + Xtw
     yty = beta @ XtX @ beta + 2 * beta @ Xtw + wtw
     raw = np.block([[XtX, Xty[:, None]], [Xty, yty]])
-    return Moments(n, np.zeros(p + 1), raw, row_norm_bound(n, p), tuple(f"x{j}" for j in range(p)))
+    root = np.block([[L, np.zeros((p, 1))], [g, np.sqrt(rest)]]) # of the Gram matrix of [X w]
+    sums = root @ residual_coordinates(n, n + p + 1, p + 1, rng.spawn(1)[0]) # of their columns
+    mean = np.append(sums[:-1], sums[:-1] @ beta + sums[-1]) / n
+    return Moments(n, mean, raw - n * np.outer(mean, mean), row_norm_bound(n, p), tuple(f"x{j}" for j in range(p)))
 
 # %% ../nbs/61_trials.ipynb #850c5d13
 ROW_SHARE = .7     # a row bound, as a share of the typical norm: rows are scaled, and little is lost
