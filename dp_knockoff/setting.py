@@ -77,8 +77,6 @@ class PaperRelease(Release):
                 "between neighbours that get one common noise scale; "
                 "the scale was computed from this dataset, "
                 "so this is not differential privacy for every pair of neighbours.")
-        if self.bounds == "paper" and self.method == "one":
-            text += " The bounds are as printed, one of them not proved."
         if self.estimated:
             text += (f" {' and '.join(self.estimated)} came from the data without noise, "
                      "which no privacy statement covers.")

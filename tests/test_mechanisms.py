@@ -58,6 +58,35 @@ def test_an_independent_library_agrees_on_the_gaussian_calibration(epsilon, delt
     assert epsilon <= curve.epsilon(delta) <= epsilon * 1.6
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, .3, 4.])
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, .3])
+def test_the_calibration_keeps_its_promise_by_the_law_of_the_loss(epsilon, delta):
+    "E(1 - e^(epsilon - loss))_+ with loss ~ N(mu^2/2, mu^2), by quadrature in 30 digits: no formula of ours"
+    def spent(mu):
+        with mpmath.workdps(30):
+            e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+            def term(loss): return -mpmath.expm1(e - loss) * mpmath.npdf(loss, m**2 / 2, m)
+            centre = max(e, m**2 / 2)
+            return mpmath.quad(term, [e, *(centre + k * m for k in (1, 3, 8, 20))])
+    mu = analytic_ratio(Budget(epsilon, delta))
+    assert spent(mu) <= delta < spent(1.0001 * mu)
+
+
+@pytest.mark.parametrize("shift", [(1., 0.), (.5, .5), (.7, -.3)])
+def test_laplace_noise_on_vectors_needs_the_sum_of_absolute_values(shift):
+    "The largest log ratio of the densities in the plane: epsilon, and more with the Euclidean distance"
+    o = np.linspace(-3, 3, 61)
+    def loss(b): return sum((np.abs(o) - np.abs(o - each)).max() for each in shift) / b
+    assert np.isclose(loss(laplace_scale(1., Budget(.5))), .5)
+    if 0. not in shift: assert loss(laplace_scale(float(np.hypot(*shift)), Budget(.5))) > .55
+
+
+@given(st.floats(1e-3, .999), st.floats(1e-12, .5))
+def test_the_classical_constant_has_room_and_how_much(epsilon, delta):
+    "With .825 for 1.25 Theorem 1 is still true (its proof), so no attack can tell 1.25 from 1"
+    assert gaussian_divergence(epsilon, epsilon / np.sqrt(2 * np.log(.825 / delta))) <= delta
+
+
 @given(st.floats(1e-3, 20))
 def test_laplace_is_pure(epsilon):
     scale = laplace_scale(1., Budget(epsilon))

@@ -12,6 +12,10 @@ from dp_knockoff.neighbours import neighbour_search
 from dp_knockoff.sensitivity import (
     BOUNDS,
     Facts,
+    _coupled_parts,
+    _coupled_tails,
+    _product_gram_shift,
+    _spectral_shift,
     coefficient_map,
     coefficients_shift,
     coupled_shift,
@@ -28,7 +32,7 @@ from dp_knockoff.sensitivity import (
     unit_gram_shift,
     zeta,
 )
-from dp_knockoff.testing import refusal
+from dp_knockoff.testing import assert_rate_at_most, refusal
 
 # what the bounds depend on
 
@@ -242,3 +246,161 @@ def test_the_coupled_map_moves_no_further_than_its_bound():
 def test_the_search_breaks_what_is_false():
     "The paper's step with C_min for C_max"
     assert worst(lam_scale_ratio, "paper", 0, starts=300, steps=200) > 2
+
+
+# attacks on single terms: pairs for which a bound without the term is exceeded
+
+def unlike_rows(p=2, size=300.):
+    "Orthogonal columns of one length; a sign flips in a row"
+    S0 = size**2 * np.eye(p)
+    rows = np.zeros((2, p))
+    rows[:, :2] = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    return [S0 + np.outer(row, row) for row in rows]
+
+
+def alike(p=60, size=300.):
+    "Columns that are nearly one; a row along the first is added"
+    S0 = size**2 * (.9999 * np.ones((p, p)) + .0001 * np.eye(p))
+    return S0 + np.outer(np.eye(p)[0], np.eye(p)[0]), S0
+
+
+def flat(p=100, lam=.01, size=300.):
+    "Two weak directions, spread over all columns; each neighbour strengthens one of them"
+    one = np.ones(p) / np.sqrt(p)
+    two = one * (-1) ** np.arange(p)
+    other = (p - 2 * lam) / (p - 2)
+    S1 = size**2 * (other * np.eye(p) - (other - lam) * (np.outer(one, one) + np.outer(two, two)))
+    return S1, S1 - np.outer(one, one) + np.outer(two, two)
+
+
+def crossed(p=40, mass=.57, size=1000., tilt=30.):
+    "Neighbours that move the largest eigenvalue up and down at once"
+    top = np.append([np.sqrt(mass / 2)] * 2, np.full(p - 2, np.sqrt((1 - mass) / (p - 2))))
+    correlations = np.outer(top, top) - np.diag(top**2)
+    helps = np.linalg.eigh(correlations)[1][:, -1]
+    hurts = np.append([1, -1], np.zeros(p - 2)) / np.sqrt(2)
+    return [size**2 * np.eye(p) + tilt * correlations + np.outer(row, row) for row in (helps, hurts)]
+
+
+def long_columns(size, long, several):
+    "Two short correlated columns whose smallest eigenvalue moves, and long ones that multiply its movement"
+    S0 = np.diag(np.append([1., 1.], np.full(several, long**2)) * size**2)
+    S0[0, 1] = S0[1, 0] = (1 - 1e-6) * size**2
+    rows = np.zeros((2, 2 + several))
+    rows[:, :2] = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
+    return [S0 + np.outer(row, row) for row in rows]
+
+
+def upper(S1, S2):
+    "sqrt2 |D_1 Sigma_1 - D_2 Sigma_2|"
+    (_, Sigma1, C1), (_, Sigma2, C2) = design(S1), design(S2)
+    return np.sqrt(2) * np.linalg.norm(Sigma1 * C1 - Sigma2 * C2, 2)
+
+
+@pytest.mark.parametrize("bounds", ["corrected", "tight"])
+def test_both_terms_of_the_upper_blocks_are_needed(bounds):
+    for pair, other in ((unlike_rows(), alike()), (alike(), unlike_rows())):
+        f = design(pair[0])[0]
+        second = (np.sqrt(2) if bounds == "tight" else 2) * f.eta
+        whole = _product_gram_shift(f, bounds)
+        needed = whole - second if other[0].shape[0] == 2 else second
+        assert whole - needed < upper(*pair) <= whole
+
+
+def test_the_largest_eigenvalue_needs_more_than_half_of_its_bound():
+    (f1, Sigma1, _), (f2, Sigma2, _) = (design(S) for S in crossed())
+    moved = abs(f1.lam_max - f2.lam_max), np.linalg.norm(Sigma1 - Sigma2, 2)
+    assert .55 * _spectral_shift(f1) < min(moved) and max(moved) < _spectral_shift(f1)
+    assert moved[0] < 2 * f1.eta2 # Proposition 41.6
+
+
+@pytest.mark.parametrize("pair", [crossed(), flat(), alike(), unlike_rows()])
+def test_the_largest_eigenvalue_moves_by_two_eta_squared_at_most(pair):
+    f1, f2 = (design(S)[0] for S in pair)
+    assert abs(f1.lam_max - f2.lam_max) <= 2 * f1.eta2
+
+
+def test_the_map_needs_its_constant():
+    "With 1/2 for sqrt5/2 the flat pair would exceed the bound"
+    S1, S2 = flat()
+    f, Sigma1, _ = design(S1)
+    moved = np.linalg.norm(coefficient_map(Sigma1) - coefficient_map(design(S2)[1]), 2)
+    lam, s1, s2 = lam_min_shift(f, "tight"), f.lam_min, lam_min_below(f, "tight")
+    scaled = lam / (np.sqrt(s1 * s2) * (np.sqrt(s1) + np.sqrt(s2)))
+    assert scaled + .5 * (_spectral_shift(f) + lam) / (s2 * np.sqrt(s1)) < moved <= map_shift(f)
+
+
+@pytest.mark.parametrize("size", [1.2, 3., 100.])
+@pytest.mark.parametrize("long", [1., 1.45, 5., 100.])
+def test_the_printed_total_survives_long_columns(size, long):
+    "Theorem 41.9: the false step of (29) fails by any factor, its last line holds"
+    for several in (1, 4):
+        S1, S2 = long_columns(size, long, several)
+        (f, Sigma1, C1), (_, Sigma2, C2) = design(S1), design(S2)
+        def blocks(Sigma, C):
+            return np.vstack([Sigma * C, Sigma * C - np.linalg.eigvalsh(Sigma)[0] * np.diag(C)])
+        moved = np.linalg.norm(blocks(Sigma1, C1) - blocks(Sigma2, C2), 2)
+        assert moved <= product_signal_shift(f, "paper")
+    if long > 2: assert lam_scale_ratio(S1, S2, "paper") > 1
+
+
+def test_what_eta_adds_to_the_noise_of_the_products_is_needed():
+    def longest(S1, S2): return sum(np.sqrt(2 * f.lam_max - f.lam_min) for f, *_ in (design(S1), design(S2)))
+    def without(S1, S2, bounds):
+        f = design(S1)[0]
+        return longest(S1, S2) / (2 * np.sqrt(2 * f.lam_max - f.lam_min))
+    def whole(S1, S2, bounds): return longest(S1, S2) / product_noise_shift(design(S1)[0], 1., bounds)
+    options = dict(starts=200, climbs=2, steps=100)
+    assert worst(without, "tight", 0, **options) > 1.05 and worst(whole, "tight", 0, **options) <= 1 + 1e-9
+
+
+# attacks on the coupled bound: its five events, its four parts, and nothing else
+
+def test_the_five_events_have_their_share_of_delta():
+    "By least squares on rows: error, prediction errors, residual, coordinates; a quarter for a fifth is seen"
+    rng = np.random.default_rng(0)
+    X0, draws, delta2 = rng.standard_normal((11, 3)), 200_000, .05
+    x1, x2 = X0[0], -2 * X0[1]
+    chi, normal, residual2 = _coupled_tails(12, 3, 1., delta2)
+    w = rng.standard_normal((draws, 11))
+    e0 = w @ np.linalg.pinv(X0).T
+    rss0 = ((w - e0 @ X0.T)**2).sum(1)
+    S0 = X0.T @ X0
+    events = [(e0 @ S0 * e0).sum(1) > chi**2, rss0 < residual2]
+    t = [(rng.standard_normal(draws) - e0 @ x) / np.sqrt(1 + x @ np.linalg.solve(S0, x)) for x in (x1, x2)]
+    events += [np.abs(each) > normal for each in t]
+    g = rng.standard_normal((draws, 9))
+    length = np.sqrt(rss0 + t[0]**2) / np.linalg.norm(g, axis=1)
+    events.append(((length[:, None] * g[:, :3])**2).sum(1) > chi**2)
+    for event in events: assert .0085 < assert_rate_at_most(event, delta2 / 5)
+    assert assert_rate_at_most(np.any(events, axis=0), delta2) > .04
+
+
+def part_ratio(S1, S2, part):
+    "What the proof of Theorem 41.14 bounds by a part, for tails that are 1"
+    (f, Sigma1, C1), (_, Sigma2, C2) = design(S1), design(S2)
+    if not (f.eta2 < 1 and lam_min_below(f, "tight") > 0) or np.trace(S1) > 1e4: return np.nan
+    lam, V = np.linalg.eigh(S1 - S2)
+    rows = np.sqrt(max(lam[-1], 0)) * V[:, -1], np.sqrt(max(-lam[0], 0)) * V[:, 0]
+    S0 = S1 - np.outer(rows[0], rows[0])
+    if np.linalg.eigvalsh(S0)[0] < 1e-6: return np.nan
+    if part == "shared": moved = np.linalg.norm(np.linalg.solve(np.linalg.cholesky(S0), np.diag(C1 - C2)), 2)
+    elif part == "replaced":
+        moved = sum(np.linalg.norm(np.linalg.solve(Sigma, x / C)) * np.sqrt(1 + x @ np.linalg.solve(S0, x))
+                    for Sigma, C, x in ((Sigma1, C1, rows[0]), (Sigma2, C2, rows[1])))
+    elif part == "map": moved = np.linalg.norm(coefficient_map(Sigma1) - coefficient_map(Sigma2), 2)
+    else: moved = np.linalg.norm(coefficient_map(Sigma2), 2) / 2
+    return moved / _coupled_parts(f, 1., 1., 1.)[part]
+
+
+@pytest.mark.parametrize("part, reached", [("shared", .97), ("replaced", .9), ("map", .4), ("length", .97)])
+def test_each_part_of_the_coupled_bound_holds_and_is_needed(part, reached):
+    assert reached < worst(part_ratio, part, 1, starts=300, climbs=3, steps=300) <= 1 + 1e-9
+
+
+def test_the_coupled_bound_is_the_sum_of_its_parts():
+    parts = _coupled_parts(G5, *_coupled_tails(G5.n, G5.p, 1.5, .05))
+    assert [*parts] == ["shared", "replaced", "map", "length"] and min(parts.values()) > 0
+    assert np.isclose(coupled_shift(G5, 1.5, .05, 3.), 3 * MOVED + sum(parts.values()), rtol=1e-12)
+    by_length = _coupled_parts(G5, 2., 3., 5.)["length"] / _coupled_parts(G5, 1., 1., 1.)["length"]
+    assert np.isclose(by_length, 2 * 3**2 / 5)
