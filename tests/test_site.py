@@ -246,7 +246,7 @@ def test_links_lead_somewhere():
 
 
 def test_broken_links_are_seen():
-    assert not broken("index.html", "map.html") and not broken("index.html", "https://doi.org/10.1214/15-AOS1337")
+    for href in ("map.html", "https://doi.org/10.1214/15-AOS1337"): assert not broken("index.html", href)
     for name, href in (("index.html", "nowhere.html"), ("reference/index.html", "map.html")):
         assert "not exist" in broken(name, href)
     for href in ("map.html#no", "#no"): assert "not there" in broken("index.html", href)

@@ -132,10 +132,10 @@ def test_imports_and_long_code_of_the_appendix_are_folded():
 
 def test_links_of_a_notebook_work_on_the_site():
     text = ("[L](20_knockoffs.ipynb#lemma-1) [A](20_knockoffs.ipynb#cell-id=0123abcd) "
-            "[`f`](../dp_knockoff/thing.py) [K](21_statistics.ipynb)")
+            "[`f`](../dp_knockoff/thing.py) [K](21_statistics.ipynb#the-lasso)")
     text = build_docs.prose("20_k", 1, text, {"f": "dp_knockoff.thing.f"})
     assert text == ("[L](#lemma-1) [A](#20_knockoffs-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
-                    "[K](21_statistics.ipynb)")
+                    "[K](21_statistics.ipynb#the-lasso)")
     assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
 
 

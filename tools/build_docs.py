@@ -28,7 +28,9 @@ PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/\w+\.py\)")   # in the map: a name with its module
 CELL = re.compile(r"\]\((?:nbs/)?(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
-PLACE = re.compile(r"\]\((?:nbs/)?\w+\.ipynb#([a-z0-9-]+)\)")          # a statement, or a work that is cited
+KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
+PLACE = re.compile(  # a statement, or a work that is cited
+    rf"\]\((?:nbs/)?\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
 LONG = 25  # lines of code in the appendix that are shown without being asked for
 LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*["']""")
 

@@ -188,9 +188,10 @@ def wrong_links(books: dict, found: list) -> list:
 
 
 def places(book: dict) -> set:
-    "What a link can lead to: targets that are written out, headings and cells as Jupyter names them"
+    "What a link can lead to: targets that are written out, headings and cells"
     text = "\n".join(line for _, line in prose_lines(book))
     headings = {heading.replace(" ", "-") for heading in re.findall(r"(?m)^#+ +(.*?)\s*$", text)}
+    headings |= {re.sub(r"[^\w-]", "", heading).lower() for heading in headings}  # as code hosts and the site do
     cells = {f"cell-id={cell['id']}" for cell in book["cells"]}
     return headings | cells | set(re.findall(r'<a id="([^"]+)"></a>', text))
 
