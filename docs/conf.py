@@ -20,6 +20,7 @@ copybutton_selector = "div.cell_input pre"
 
 smartquotes_action = "D"
 add_module_names = False
+python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
 

@@ -190,7 +190,8 @@ def test_a_proof_may_go_on_in_a_later_cell():
 
 @pytest.mark.parametrize("link, good", [
     ("20_thing.ipynb#lemma-1", True), ("#lemma-1", True), ("20_thing.ipynb#cell-id=aaaaaaaa", True),
-    ("#Title", True), ("#title", True), ("20_thing.ipynb#barber2015", True), ("21_thing.ipynb#lemma-1", False),
+    ("#Title", True), ("#title", True), ("20_thing.ipynb#barber2015", True),
+    ("21_thing.ipynb#lemma-1", False),
     ("20_thing.ipynb#lemma-2", False), ("#lemma-2", False), ("20_thing.ipynb#cell-id=bbbbbbbb", False),
 ])
 def test_links_to_places(link, good):

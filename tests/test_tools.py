@@ -117,6 +117,20 @@ def test_the_reference_shows_the_source_with_its_decorators():
     assert "@cache\ndef f():" in reference.page(module)
 
 
+def test_annotations_mean_the_class_that_the_module_knows():
+    code = """from dp_knockoff.tables import Table as T
+class Own: 'Own'
+def f(x: T | None, *, y: Own = Own()) -> list[T]: 'First'
+class C:
+    'Class'
+    t: T # field
+    def g(self, o: Own) -> T: 'Method'"""
+    text = reference.page(reference.module("10_thing", book(code)))
+    own, table = "dp_knockoff.thing.Own", "dp_knockoff.tables.Table"
+    assert f"f(x: {table} | None, *, y: {own}=Own()) -> list[{table}]" in text
+    assert f"g(o: {own}) -> {table}" in text and "def f(x: T | None" in text
+
+
 def test_imports_and_long_code_of_the_appendix_are_folded():
     def summary(stem, source):
         shown = build_docs.folded(stem, cell(source))["metadata"]

@@ -1,5 +1,6 @@
 """The API reference: the package's own names, then those of each module, with their comments."""
 import ast
+import copy
 import io
 import re
 import tokenize
@@ -24,6 +25,7 @@ class Entry:
     anchor: str     # target of that heading
     cell: str       # target of the code cell
     source: str     # its own lines
+    homes: dict     # names of the package that the module knows -> where they are defined
     stated: list = field(default_factory=list)  # statements that it implements
 
     @property
@@ -47,13 +49,16 @@ def module(page: str, notebook: dict) -> Module:
     "Everything public that a notebook exports, with the section of each definition"
     name, (title, subtitle) = nbs.module_of(notebook), nbs.title_of(notebook, page)
     found, section, anchor = Module(page, name, title, subtitle), title, f"{page}-top"
+    homes = {}  # shared by all entries: complete when the notebook has been read
     for index, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "markdown":
             for k, heading in enumerate(headings(cell["source"])):
                 section, anchor = heading[1], section_anchor(page, index, k)
         elif nbs.has(cell, "export", "exports"):
+            homes |= {one: f"{PACKAGE}.{name}.{one}" for one, _ in definitions(cell["source"])}
+            homes |= imported(cell["source"])
             notes, place = comments(cell["source"]), (name, page, section, anchor, cell_anchor(page, cell))
-            found.entries += [Entry(*one, notes, *place, lines_of(one[1], cell["source"]))
+            found.entries += [Entry(*one, notes, *place, lines_of(one[1], cell["source"]), homes)
                               for one in definitions(cell["source"])]
     return found
 
@@ -101,6 +106,41 @@ def lines_of(node: ast.AST, source: str) -> str:
     "The lines of a definition, with its decorators"
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return "\n".join(source.splitlines()[first - 1:node.end_lineno])
+
+
+def imported(source: str) -> dict:
+    "Names that a source takes from modules of the package -> where they are defined"
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in nodes
+            if node.module.startswith(f"{PACKAGE}.") for alias in node.names}
+
+
+class Qualify(ast.NodeTransformer):
+    "Annotations with full names, since two modules may have a class of the same name"
+    def __init__(self, homes: dict): self.homes, self.inside = homes, False
+
+    def annotation(self, node):
+        "Replace the names in an annotation, and nowhere else"
+        self.inside = True
+        node = node and self.visit(node)
+        self.inside = False
+        return node
+
+    def visit_Name(self, node):
+        if not self.inside or node.id not in self.homes: return node
+        return ast.copy_location(ast.parse(self.homes[node.id], mode="eval").body, node)
+
+    def visit_arg(self, node):
+        node.annotation = self.annotation(node.annotation)
+        return node
+
+    def visit_AnnAssign(self, node):
+        node.annotation = self.annotation(node.annotation)
+        return node
+
+    def visit_FunctionDef(self, node):
+        node.returns = self.annotation(node.returns)
+        return self.generic_visit(node)
 
 
 def comments(source: str) -> dict:
@@ -174,7 +214,8 @@ def directive(kind: str, argument: str, body: str = "", domain: str = "py:", tic
 
 def block(entry: Entry) -> str:
     "The description of one name"
-    node, origin = entry.node, f"[{entry.section}](#{entry.anchor}), [code](#{entry.cell})"
+    node = Qualify(entry.homes).visit(copy.deepcopy(entry.node))
+    origin = f"[{entry.section}](#{entry.anchor}), [code](#{entry.cell})"
     if entry.stated: origin += ". States " + ", ".join(f"[{one.label}](#{one.id})" for one in entry.stated)
     if isinstance(node, ast.ClassDef):
         inner = [member(item, entry.comments) for item in members(node)]

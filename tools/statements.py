@@ -191,7 +191,7 @@ def places(book: dict) -> set:
     "What a link can lead to: targets that are written out, headings and cells"
     text = "\n".join(line for _, line in prose_lines(book))
     headings = {heading.replace(" ", "-") for heading in re.findall(r"(?m)^#+ +(.*?)\s*$", text)}
-    headings |= {re.sub(r"[^\w-]", "", heading).lower() for heading in headings}  # as code hosts and the site do
+    headings |= {re.sub(r"[^\w-]", "", heading).lower() for heading in headings}  # as the site names them
     cells = {f"cell-id={cell['id']}" for cell in book["cells"]}
     return headings | cells | set(re.findall(r'<a id="([^"]+)"></a>', text))
 
