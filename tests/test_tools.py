@@ -150,6 +150,8 @@ def test_links_of_a_notebook_work_on_the_site():
     text = build_docs.prose("20_k", 1, text, {"f": "dp_knockoff.thing.f"})
     assert text == ("[L](#lemma-1) [A](#20_knockoffs-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
                     "[K](21_statistics.ipynb#the-lasso)")
+    code = "`[L](20_knockoffs.ipynb#lemma-1)`"
+    assert build_docs.prose("20_k", 1, code, {}) == code
     assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
 
 

@@ -170,8 +170,9 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
         download = f"{{.download}}\n{{download}}`This page as a notebook <../../nbs/{stem}.ipynb>`\n"
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
         if stem != "index": source = source.rstrip("\n") + "\n\n" + download
-    source = PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", MODULE.sub(r"`\1`", source)))
-    return nbs.relink(linked(source, links), moved)
+    parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
+    parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
+    return nbs.relink(linked("".join(parts), links), moved)
 
 
 def linked(source: str, links: dict) -> str:
