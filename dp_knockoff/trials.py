@@ -50,7 +50,8 @@ def simulated_moments(
     root = np.block([[L, np.zeros((p, 1))], [g, np.sqrt(rest)]]) # of the Gram matrix of [X w]
     sums = root @ residual_coordinates(n, n + p + 1, p + 1, rng.spawn(1)[0]) # of their columns
     mean = np.append(sums[:-1], sums[:-1] @ beta + sums[-1]) / n
-    return Moments(n, mean, raw - n * np.outer(mean, mean), row_norm_bound(n, p), tuple(f"x{j}" for j in range(p)))
+    scatter, names = raw - n * np.outer(mean, mean), tuple(f"x{j}" for j in range(p))
+    return Moments(n, mean, scatter, row_norm_bound(n, p), names)
 
 # %% ../nbs/61_trials.ipynb #850c5d13
 ROW_SHARE = .7     # a row bound, as a share of the typical norm: rows are scaled, and little is lost

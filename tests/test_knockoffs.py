@@ -154,11 +154,31 @@ def test_objectives_are_infinite_outside_and_only_there():
 
 def test_a_search_that_does_not_settle_is_an_error():
     def restless(s, which): return -s.sum(-1), -np.ones_like(s), np.broadcast_to(np.eye(2), (len(s), 2, 2))
-    assert "did not settle" in refusal(module._newton, restless, np.zeros((1, 2)))
+    def flat(s, which): return 0 * s.sum(-1), -np.ones_like(s), np.broadcast_to(np.eye(2), (len(s), 2, 2))
+    for search in (restless, flat):
+        assert "did not settle" in refusal(module._newton, search, np.zeros((1, 2)))
 
 
 def test_a_singular_design_has_no_knockoffs():
     assert "not positive definite" in refusal(s_mvr, np.array([[1., 2], [2, 1]]))
+
+
+def test_a_knockoff_is_on_a_par_with_a_null_and_a_shuffled_copy_is_not():
+    "Proposition 20.1: the mean products of a null that is correlated with a signal"
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3)) @ np.linalg.cholesky(ar1(3, .7)).T
+    X1, Xk, _ = explicit_knockoffs(X, rng.standard_normal(100), s="mvr", random_state=0)
+    mean = X1 @ [0, 5, 0]
+    shuffled = np.mean([rng.permutation(X1) for _ in range(2000)], axis=0)
+    assert np.allclose((Xk.T @ mean)[[0, 2]], (X1.T @ mean)[[0, 2]]) and (np.abs(X1.T @ mean) > 2).all()
+    assert np.abs(shuffled.T @ mean).max() < .3
+
+
+@pytest.mark.parametrize("name", sorted(S_CHOICES))
+def test_s_is_half_the_squared_distance_of_a_knockoff(name):
+    X, y, _ = linear_model(60, 4, k=1, rho=.5, random_state=0)
+    X1, Xk, _ = explicit_knockoffs(X, y, s=name, random_state=0)
+    assert np.allclose(((X1 - Xk)**2).sum(0), 2 * choose_s(X1.T @ X1, name))
 
 
 # batches

@@ -77,6 +77,20 @@ def test_the_lasso_of_a_singular_and_symmetric_design_is_antisymmetric(penalty):
             assert antisymmetry_error(Statistic("lasso", "lcd", penalty), A, b, F) < 1e-8
 
 
+def test_sums_and_differences_of_products_are_independent():
+    "Proposition 21.4: d has mean s beta, variance 2 s and nothing to do with the sums"
+    rng = np.random.default_rng(0)
+    Sigma, beta = ar1(3, .6), np.array([1.0, 0, -.5])
+    s = choose_s(Sigma, "mvr")
+    Xty = Sigma @ beta + rng.standard_normal((200_000, 3)) @ np.linalg.cholesky(Sigma).T
+    c = knockoff_products(Sigma, s, Xty, rng.standard_normal((200_000, 3)))
+    d, total = c[:, :3] - c[:, 3:], c[:, :3] + c[:, 3:]
+    assert np.allclose(d.mean(0), s * beta, atol=.02) and np.allclose(np.cov(d.T), 2 * np.diag(s), atol=.02)
+    assert np.abs(np.corrcoef(d.T, total.T)[:3, 3:]).max() < .02
+    likely = 1 / (1 + np.exp(-np.abs(d) * beta))
+    for j in range(3): assert abs(np.mean((d[:, j] > 0) - likely[:, j])) < 6 * .5 / np.sqrt(200_000)
+
+
 def test_swapping_twice_is_nothing():
     rng = np.random.default_rng(0)
     A, b = rng.standard_normal((6, 6)), rng.standard_normal(6)
@@ -244,7 +258,10 @@ def test_least_squares_and_ridge_are_the_closed_forms():
 def test_a_statistic_of_ones_own_is_tried_at_several_sizes():
     def late(A, b): return np.where(np.abs(b[:4]) > 1000, np.abs(b[:4]), lcd(b))
     def early(A, b): return np.where(np.abs(b[:4]) < .001, np.abs(b[:4]), lcd(b))
-    for unfair in (late, early): assert "not antisymmetric" in refusal(check_statistic, unfair, 4)
+    def far_out(A, b): return np.where(np.abs(b[:4]) > 1e9, np.abs(b[:4]), lcd(b))
+    def between(A, b): return np.where((np.abs(b[:4]) > 2e5) & (np.abs(b[:4]) < 2e6), np.abs(b[:4]), lcd(b))
+    for unfair in (late, early, far_out, between):
+        assert "not antisymmetric" in refusal(check_statistic, unfair, 4)
     def fair(A, b): return np.sign(lcd(b)) * np.minimum(np.abs(lcd(b)), 100)
     assert check_statistic(fair, 4) is fair
 

@@ -8,9 +8,11 @@ from dp_knockoff.testing import (
     assert_fair_coin,
     assert_rate_at_most,
     assert_same_law,
+    detected_rate,
     fires,
     refusal,
     sample,
+    smallest_bias,
     smallest_rate,
 )
 
@@ -77,3 +79,22 @@ def test_the_smallest_rate_is_where_the_alarm_begins(trials, bound):
     rate = smallest_rate(trials, bound)
     assert fires(assert_rate_at_most, np.full(trials, rate), bound)
     assert not fires(assert_rate_at_most, np.full(trials, rate - 1e-6), bound)
+
+
+@pytest.mark.parametrize("trials, bound", [(100, .2), (5000, .05)])
+def test_a_detected_rate_is_caught_with_the_promised_probability(trials, bound):
+    "Whatever the law of the observations: zeros and ones, or all alike"
+    from scipy.stats import binom
+    rate = detected_rate(trials, bound)
+    alarm = smallest_rate(trials, bound)
+    assert rate > alarm and binom.sf(np.ceil(trials * alarm) - 1, trials, rate) >= .99
+    assert binom.sf(np.ceil(trials * alarm) - 1, trials, (rate + 3 * alarm) / 4) < .99  # and not far above
+    assert fires(assert_rate_at_most, np.full(trials, rate), bound)
+    assert detected_rate(trials, bound, power=.5) < rate
+
+
+def test_a_smallest_bias_is_caught_with_the_promised_probability():
+    from scipy.stats import binom
+    bias, heads = smallest_bias(2000), np.arange(1000, 2001)
+    alarm = next(h for h in heads if fires(assert_fair_coin, np.arange(2000) < h))
+    assert .985 < binom.sf(alarm - 1, 2000, .5 + bias) < .995

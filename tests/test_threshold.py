@@ -56,6 +56,51 @@ def test_fair_null_signs_keep_the_rate_whatever_the_magnitudes(q):
     assert max(worst.values()) <= q and min(worst.values()) > .6 * q
 
 
+def situations(p, kinds):
+    "All words over signal, null up, null down, signal the wrong way; and the number of each one's situation"
+    word = np.indices((kinds,) * p).reshape(p, -1).T
+    return word, np.where(word == 3, 2, np.minimum(word, 1)) @ 3 ** np.arange(p)
+
+
+def exact_means(x, word, situation):
+    "Means over all null signs, one for each situation"
+    nulls = ((word == 1) | (word == 2)).sum(1)
+    return [np.bincount(situation, y * .5**nulls, 3 ** word.shape[1]) for y in (x, nulls)]
+
+
+@pytest.mark.parametrize("size", [[1, 2, 3, 4, 5, 6], [1, 1, 2, 2, 3, 3], [1] * 6, [1, 1, 1, 2, 2, 2]])
+@pytest.mark.parametrize("q", [.17, .34, .5, .8])
+def test_the_rate_is_kept_in_every_situation_of_six_variables(size, q):
+    "Signals of either sign anywhere, ties: exact, with the mean of the ratio that the proof follows"
+    word, situation = situations(6, 4)
+    W = np.where(word < 2, 1.0, -1.0) * size
+    T = knockoff_threshold(W, q)[:, None]
+    above, below = ((word == 1) & (W >= T)).sum(1), ((word == 2) & (W <= -T)).sum(1)
+    rates, nulls = exact_means(above / np.maximum((W >= T).sum(1), 1), word, situation)
+    ratios, _ = exact_means(above / (1 + below), word, situation)
+    most = 1 - 2.0**-nulls
+    assert (rates <= q * most + 1e-12).all() and (ratios <= most + 1e-12).all() and ratios.max() > .4
+    T = knockoff_threshold(W, q, offset=0)[:, None]
+    false, found = ((word == 1) & (W >= T)).sum(1), (W >= T).sum(1)
+    assert exact_means(false / (found + 1 / q), word, situation)[0].max() <= q + 1e-12
+
+
+@pytest.mark.parametrize("q", [.2, .5])
+def test_wrong_directions_are_no_more_than_nulls(q):
+    "Coins of at most one half, unlike each other: Theorem 22.7, exactly"
+    rng = np.random.default_rng(0)
+    signs = np.array(list(product([1.0, -1.0], repeat=8)))
+    fair, tilted = [], []
+    for _ in range(40):
+        size, chance = rng.permutation(12) + 1.0, .5 * rng.random(8)
+        W = np.hstack([signs * size[:8], np.tile(size[8:], (256, 1))])
+        chosen = W >= knockoff_threshold(W, q)[:, None]
+        share = chosen[:, :8].sum(1) / np.maximum(chosen.sum(1), 1)
+        for chances, rates in ((np.full(8, .5), fair), (chance, tilted)):
+            rates.append(np.where(signs > 0, chances, 1 - chances).prod(1) @ share)
+    assert max(fair) <= q and max(tilted) <= q and max(fair) > .5 * q
+
+
 def test_without_the_offset_the_rate_itself_is_not_kept():
     W = np.array(list(product([-1, 1], repeat=3))) * np.arange(1, 4.0)
     chosen = W >= knockoff_threshold(W, .2, 0)[:, None]

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from dp_knockoff.archives import load_arrays
+from dp_knockoff.knockoffs import knockoffs_of
 from dp_knockoff.method_moments import moments_filter
 from dp_knockoff.models import ar1
 from dp_knockoff.selection import ESTIMATE_RULES
-from dp_knockoff.testing import assert_rate_at_most, assert_same_law, refusal
+from dp_knockoff.statistics import Statistic
+from dp_knockoff.testing import assert_fair_coin, assert_rate_at_most, assert_same_law, refusal
 from dp_knockoff.threshold import error_rates
 from dp_knockoff.trials import (
     RESPONSE_SDS,
@@ -31,11 +33,23 @@ def test_moments_without_rows_are_moments_of_rows_in_law():
     direct, rows = [], []
     for _ in range(4000):
         m = simulated_moments(12, beta, 1.5, rng)
-        direct.append([m.XtX[0, 0], m.XtX[0, 1], *m.Xty, m.yty])
+        direct.append([m.XtX[0, 0], m.XtX[0, 1], *m.Xty, m.yty, *m.mean, m.scatter[0, 1], m.scatter[2, 2]])
         X = rng.standard_normal((12, 2))
         y = X @ beta + 1.5 * rng.standard_normal(12)
-        rows.append([X[:, 0] @ X[:, 0], X[:, 0] @ X[:, 1], *X.T @ y, y @ y])
+        scatter = 11 * np.cov(np.column_stack([X, y]).T)
+        rows.append([X[:, 0] @ X[:, 0], X[:, 0] @ X[:, 1], *X.T @ y, y @ y, *X.mean(0), y.mean(),
+                     scatter[0, 1], scatter[2, 2]])
     assert_same_law(np.array(direct), np.array(rows))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_null_of_moments_without_rows_is_a_fair_coin(intercept):
+    "With means of zero and an intercept it won .29 of the time"
+    rng = np.random.default_rng(0)
+    def wins():
+        k = knockoffs_of(simulated_moments(3, np.zeros(1), 1.0, rng), intercept=intercept)
+        return Statistic()(k.G, k.products(rng))[0] > 0
+    assert_fair_coin([wins() for _ in range(3000)])
 
 
 def test_moments_without_rows_refuse():
