@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.knockoffs import gram, knockoffs_of
-from dp_knockoff.mechanisms import Budget, analytic_gaussian_scale
+from dp_knockoff.mechanisms import Budget, analytic_gaussian_scale, gaussian_divergence, laplace_divergence
 from dp_knockoff.method_one import FLOOR, MethodOne, filter_one, noisy_pair_gram, repair
 from dp_knockoff.models import ar1
+from dp_knockoff.neighbours import neighbour_search
 from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.sensitivity import (
     BOUNDS,
     facts,
+    facts_of_gram,
     lam_min_shift,
     product_noise_shift,
     product_signal_shift,
@@ -178,3 +180,23 @@ def test_a_lasso_needs_a_repaired_matrix():
     for statistic in (Statistic("lasso", "lcd", 1.0), Statistic("path")):
         assert "pass repaired=True" in refusal(filter_one, BIG, **PUBLIC, repaired=False, statistic=statistic)
         assert len(filter_one(BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=0).W) == 12
+
+
+# ---------------------------------------------------------------- attacks on the scales
+
+@pytest.mark.parametrize("name", ["lam_min", "Gram matrix"])
+def test_a_share_of_the_gram_matrix_is_kept_and_used_up(name):
+    "On the worst neighbours that a search finds: allowed with the scale of the method, not with .98 of it"
+    def moved(S1, S2):
+        one, two = (S / np.sqrt(np.outer(np.diag(S), np.diag(S))) for S in (S1, S2))
+        if name == "lam_min": return abs(np.linalg.eigvalsh(one)[0] - np.linalg.eigvalsh(two)[0])
+        return np.linalg.norm((one - two)[np.triu_indices(len(S1), 1)])
+    shift, divergence, allowed = {"lam_min": (lam_min_shift, laplace_divergence, 0.0),
+                                  "Gram matrix": (unit_gram_shift, gaussian_divergence, .02)}[name]
+    def ratio(S1, S2): return moved(S1, S2) / shift(facts_of_gram(S1, 1000), "tight")
+    _, S0, x1, x2 = neighbour_search(ratio, np.random.default_rng(3), starts=400, climbs=3, steps=400)
+    S1, S2 = S0 + np.outer(x1, x1), S0 + np.outer(x2, x2)
+    method = MethodOne(epsilon=.8, delta=.06, row_bound=1.0, sigma=1.0, beta_norm=1.0, bounds="tight")
+    scale = method.scales(facts_of_gram(S1, 1000), 1.0, 1.0)[name]
+    spent = [divergence(.2, moved(S1, S2) / (scale * less)) for less in (1, .98)]
+    assert spent[0] <= allowed < spent[1]

@@ -4,9 +4,9 @@ import pytest
 
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.knockoffs import knockoffs_of
-from dp_knockoff.mechanisms import Budget, analytic_gaussian_scale
+from dp_knockoff.mechanisms import Budget, analytic_gaussian_scale, gaussian_divergence
 from dp_knockoff.method_two import BOUNDS_TWO, MethodTwo, filter_two
-from dp_knockoff.sensitivity import coefficients_shift, coupled_shift, facts, ridge_shift, zeta
+from dp_knockoff.sensitivity import Facts, coefficients_shift, coupled_shift, facts, ridge_shift, zeta
 from dp_knockoff.statistics import Statistic, csm, lcd, ols, ridge
 from dp_knockoff.testing import refusal
 from dp_knockoff.trials import simulated_moments
@@ -108,3 +108,15 @@ OTHERS = [Statistic("lasso", "lcd", 1.0), Statistic("ridge", "csm", 1.0), Statis
 @pytest.mark.parametrize("statistic", OTHERS, ids=["lasso", "ridge", "path", "own"])
 def test_only_least_squares_has_a_meaning(statistic):
     assert "least-squares coefficients" in refusal(filter_two, BIG, **PUBLIC, statistic=statistic)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS_TWO)
+def test_where_the_signal_decides_the_mechanisms_share_is_used_up(bounds):
+    "One long coefficient in the shortest column, whose norm moves as far as it can"
+    C, beta = 40.0, 1e7
+    f = Facts(10**5, 10, 1.0, C, C, .9, 1.1, np.sqrt(10.2), 1e4, 2e3)
+    method = MethodTwo(epsilon=.5, delta=.4, row_bound=1.0, sigma=1.0, beta_norm=beta, bounds=bounds)
+    kappa = method.scales(f, 1.0, beta)["coefficients"]
+    spent = [gaussian_divergence(.5, beta * (C - np.sqrt(C**2 - 1)) / (kappa * less)) for less in (1, .99)]
+    assert spent[0] <= .2
+    if bounds != "paper": assert .2 * .99 < spent[0] and .2 < spent[1]

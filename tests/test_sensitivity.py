@@ -1,4 +1,5 @@
 "Every bound on what one row can move: typed a second time, ordered, and attacked with other seeds."
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -404,3 +405,39 @@ def test_the_coupled_bound_is_the_sum_of_its_parts():
     assert np.isclose(coupled_shift(G5, 1.5, .05, 3.), 3 * MOVED + sum(parts.values()), rtol=1e-12)
     by_length = _coupled_parts(G5, 2., 3., 5.)["length"] / _coupled_parts(G5, 1., 1., 1.)["length"]
     assert np.isclose(by_length, 2 * 3**2 / 5)
+
+
+# attacks on the rest of what Method II uses
+
+def test_two_columns_can_move_at_once():
+    "sqrt2 |beta|_inf: a row along one short column is replaced by one along another"
+    S0 = 50.0**2 * np.eye(3)
+    S1, S2 = S0 + np.diag([1., 0, 0]), S0 + np.diag([0., 1, 0])
+    (f, _, C1), (_, _, C2) = design(S1), design(S2)
+    beta = np.array([1., 1, 0])
+    moved = np.linalg.norm((C1 - C2) * beta)
+    assert 1.4 * f.scale_shift < moved <= coefficients_shift(f, 0., np.linalg.norm(beta), "tight", 1.)
+
+
+@pytest.mark.parametrize("bounds", ["corrected", "tight"])
+def test_the_bias_of_a_ridge_moves(bounds):
+    "Means of the ridge coefficients, computed; without the bias term they would be too far apart"
+    S0, h, beta = np.array([[50., 49], [49, 50]]), np.sqrt(.5), np.array([1., -1])
+    def mean(S):
+        f, Sigma, C = design(S)
+        G = np.block([[Sigma, Sigma - f.lam_min * np.eye(2)], [Sigma - f.lam_min * np.eye(2), Sigma]])
+        return np.linalg.solve(G + .05 * np.eye(4), G[:, :2] @ (C * beta))
+    S1, S2 = (S0 + np.outer(x, x) for x in ([h, h], [h, -h]))
+    moved = np.linalg.norm(mean(S1) - mean(S2))
+    f = design(S1)[0]
+    assert ridge_shift(f, 0., np.sqrt(2), .05, "paper") < moved <= ridge_shift(f, 0., np.sqrt(2), .05, bounds)
+
+
+@pytest.mark.parametrize("p", [2, 10, 60])
+@pytest.mark.parametrize("delta2", [.5, 1e-2, 1e-8])
+def test_zeta_is_exceeded_with_half_of_delta(p, delta2):
+    "The probability itself, in fifty digits: used up by the quantile, not by the printed form"
+    def exceeded(value):
+        with mpmath.workdps(50): return float(mpmath.gammainc(p, mpmath.mpf(value) / 2, regularized=True))
+    assert np.isclose(exceeded(zeta(p, 3., delta2) / 9), delta2 / 2, rtol=1e-8)
+    if delta2 > 2 * np.exp(-p / 2): assert exceeded(zeta(p, 3., delta2, "paper") / 9) < delta2 / 2
