@@ -88,7 +88,7 @@ def feet(piece, links: dict, cells: dict) -> list:
 
 def foot(one, links: dict, cells: dict) -> str:
     "Whose a statement is, the verdict, the code, the attacks"
-    rest = reference.escape(one.verdict[len(one.word):].strip(" ;,:."))
+    rest = reference.escape(one.verdict[len(one.word):].lstrip(" ;,:").rstrip())
     marks = f"[{one.source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
     parts = [f"{marks} {rest}".rstrip()]
     code = [f"{{py:obj}}`{name} <{links[name]}>`" for name in one.code if name in links]
