@@ -12,7 +12,7 @@ copyright, release = settings["copyright"], version
 extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx_copybutton"]
 nb_execution_mode = "off"
 nb_merge_streams = True
-myst_enable_extensions = ["amsmath", "attrs_block", "dollarmath", "fieldlist"]
+myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence", "dollarmath", "fieldlist"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
 mathjax_path = "mathjax/tex-chtml.js"
@@ -20,11 +20,14 @@ copybutton_selector = "div.cell_input pre"
 
 smartquotes_action = "D"
 add_module_names = False
+python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = ["static", "_source/_static"]
-html_css_files = ["site.css"]
+html_css_files, html_js_files = ["site.css"], ["site.js"]
+html_favicon = "static/favicon.svg"
 html_copy_source = False
+html_search_scorer = str(Path(__file__).resolve().parent / "static" / "scorer.js")

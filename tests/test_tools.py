@@ -1,13 +1,18 @@
 "The tools: what they refuse, and what they make of a notebook."
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import bibliography
+import build_docs
 import check_drift
+import dp_knockoff
 import notebooks as nbs
 import reference
+import tags
 import versions
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
@@ -25,9 +30,14 @@ def book(*sources):
 
 
 def test_reading_order():
-    stems = ["73_cli", "84_b", "index", "01_errors", "81_a", "notes", "12_moments"]
+    stems = ["73_cli", "84_b", "index", "01_errors", "90_z", "81_a", "61_x", "notes", "12_moments", "20_k",
+             "00_opening", "41_s"]
     assert sorted(stems, key=nbs.reading_order) == [
-        "index", "81_a", "84_b", "01_errors", "12_moments", "73_cli", "notes"]
+        "index", "00_opening", "81_a", "84_b", "20_k", "41_s", "61_x", "01_errors", "12_moments", "73_cli",
+        "90_z", "notes"]
+    captions = ["Further", "Opening", "Tutorials", "Knockoffs", "The paper", "Measuring", "Appendix: ground",
+                "Appendix: data", "Appendix: using", "Appendix: bibliography"]
+    assert list(dict.fromkeys(map(nbs.chapter_of, sorted(stems, key=nbs.reading_order)))) == captions
     assert nbs.part_of("73_cli") == 7 and nbs.part_of("index") is None and nbs.part_of("7_cli") is None
 
 
@@ -71,7 +81,8 @@ class Thing(_Base):
     assert [entry.name for entry in module.entries] == ["LIMIT", "f", "Thing"]
     text = reference.page(module)
     assert "Thing(*, a: int)" in text and ":param a: how many" in text and "{py:method} shown()" in text
-    assert not any(name in text for name in ("_helper", "_LIMIT", "_Base", "_hidden", "_b"))
+    described = re.sub(r"(?s)<details.*?</details>", "", text)  # public source stays as it is
+    assert not any(name in described for name in ("_helper", "_LIMIT", "_Base", "_hidden", "_b"))
 
 
 def test_a_class_without_an_initialiser_has_no_signature():
@@ -80,16 +91,82 @@ def test_a_class_without_an_initialiser_has_no_signature():
     assert "{py:class} Release\n" in text and ":param method: a word" in text
 
 
-def test_the_overview_starts_with_the_names_of_the_package():
+def test_the_reference_starts_with_the_names_of_the_package():
     module = reference.module("10_thing", book("def f():\n    'First'\ndef g():\n    'Second'"))
-    first, second = reference.overview([module], ["g"]).split("## dp_knockoff.thing")
-    assert "Second" in first and "First" not in first and "First" in second and "Second" in second
-    with pytest.raises(KeyError): reference.overview([module], ["h"])
+    first, second = reference.overview([module], {"For all": ["g"]}), reference.internals([module])
+    assert "## For all" in first and "Second" in first and "First" not in first
+    assert "First" in second and "Second" in second
+    with pytest.raises(KeyError): reference.overview([module], {"For all": ["h"]})
+
+
+def test_the_names_of_the_package_are_in_groups():
+    source = "_modules = {\n    # for all\n    'f': 'a', 'g': 'b',\n    # the rest\n    'h': 'a',\n}"
+    assert reference.package_groups(source) == {"For all": ["f", "g"], "The rest": ["h"]}
+    assert sum(reference.package_groups().values(), []) == dp_knockoff.__all__
 
 
 def test_a_module_with_private_names_only_has_a_page():
     module = reference.module("10_thing", book("def _f(): pass"))
-    for text in (reference.page(module), reference.overview([module], [])): assert "dp_knockoff.thing" in text
+    for text in (reference.page(module), reference.internals([module])): assert "dp_knockoff.thing" in text
+
+
+def test_the_reference_shows_the_source_with_its_decorators():
+    function = "@cache\ndef f():\n    'First'\n    return 1"
+    module = reference.module("10_thing", book(function + "\nLIMIT = 3"))
+    assert [entry.source for entry in module.entries] == [function, "LIMIT = 3"]
+    assert "@cache\ndef f():" in reference.page(module)
+
+
+def test_annotations_mean_the_class_that_the_module_knows():
+    code = """from dp_knockoff.tables import Table as T
+class Own: 'Own'
+def f(x: T | None, *, y: Own = Own()) -> list[T]: 'First'
+class C:
+    'Class'
+    t: T # field
+    def g(self, o: Own) -> T: 'Method'"""
+    text = reference.page(reference.module("10_thing", book(code)))
+    own, table = "dp_knockoff.thing.Own", "dp_knockoff.tables.Table"
+    assert f"f(x: {table} | None, *, y: {own}=Own()) -> list[{table}]" in text
+    assert f"g(o: {own}) -> {table}" in text and "def f(x: T | None" in text
+
+
+def test_imports_and_long_code_of_the_appendix_are_folded():
+    def summary(stem, source):
+        shown = build_docs.folded(stem, cell(source))["metadata"]
+        return shown["mystnb"]["code_prompt_show"] if "hide-input" in shown.get("tags", []) else None
+
+    long = "#| export\ndef f():\n" + "    f()\n" * 30
+    assert summary("20_k", "#| export\nimport a\nfrom b import c") == "Imports: show"
+    assert summary("01_errors", long) == "Code of f (31 lines): show"
+    for stem, source in (("20_k", long), ("00_opening", long), ("01_errors", "#| export\ndef f(): pass"),
+                         ("01_errors", long.replace("#| export\n", "")), ("20_k", "import a\nprint(a)")):
+        assert summary(stem, source) is None
+
+
+def test_links_of_a_notebook_work_on_the_site():
+    text = ("[L](20_knockoffs.ipynb#lemma-1) [A](20_knockoffs.ipynb#cell-id=0123abcd) "
+            "[`f`](../dp_knockoff/thing.py) [K](21_statistics.ipynb#the-lasso)")
+    text = build_docs.prose("20_k", 1, text, {"f": "dp_knockoff.thing.f"})
+    assert text == ("[L](#lemma-1) [A](#20_knockoffs-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
+                    "[K](21_statistics.ipynb#the-lasso)")
+    code = "`[L](20_knockoffs.ipynb#lemma-1)`"
+    assert build_docs.prose("20_k", 1, code, {}) == code
+    assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
+
+
+def test_mathematics_has_no_links():
+    for text in ("$E[x](1 + y)$", "$$ E[x](1 +\ny) $$", "so $a [b](c)\n+ d$ is", "`[b](c)`"):
+        assert nbs.relink(text, lambda path: "moved") == text
+    assert nbs.relink("$a$ [b](c.md) $d$", lambda path: "moved") == "$a$ [b](moved) $d$"
+
+
+def test_the_search_knows_statements(tmp_path):
+    path = tmp_path / "searchindex.js"
+    before = 'Search.setIndex({"alltitles":{},"docnames":["a","20_k"]})'
+    path.write_text(before)
+    build_docs.name_statements(path, [tags.Statement(id="eq-3", page="20_k")])
+    assert path.read_text() == before.replace("{}", '{"Equation (3)":[[1,"eq-3"]]}')
 
 
 def test_lowest_versions():
@@ -99,6 +176,23 @@ def test_lowest_versions():
     assert versions.lowest(cfg) == ["numpy==1.26", "tqdm==4.60", "dask==2024.8"]
     pinned = {pin.partition("==")[0] for pin in versions.lowest(versions.settings())}
     assert pinned >= {"numpy", "scipy", "opendp"}
+
+
+@pytest.mark.parametrize("text, entries, said", [
+    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990"], ""),
+    ("[A](90_bibliography.ipynb#abel1990)", [], "no entry"), ("", ["abel1990"], "cited nowhere"),
+    ("`[A](90_bibliography.ipynb#abel1990)`", ["abel1990"], "cited nowhere"),
+    ("[A](90_bibliography.ipynb#Abel)", ["Abel"], "author and a year"),
+    ("[A](90_bibliography.ipynb#abel1990) [B](90_bibliography.ipynb#bell1980)", ["bell1980", "abel1990"],
+     "after"),
+    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990", "abel1990"], "after"),
+])
+def test_bibliography(text, entries, said):
+    listed = "\n\n".join(f'<a id="{key}"></a>**Somebody.** Something.' for key in entries)
+    sources = {"20_k": text, bibliography.STEM: listed}
+    books = {stem: {"cells": [cell(source, "markdown")]} for stem, source in sources.items()}
+    wrong = bibliography.wrong(books)
+    assert any(said in sentence for sentence in wrong) if said else not wrong
 
 
 @pytest.mark.parametrize("arguments", [["execute.py", "--jobs", "0"], ["versions.py", "middle"]])

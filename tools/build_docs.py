@@ -1,9 +1,10 @@
 """Build the HTML site in docs/_build/html from the notebooks and their saved outputs: nothing is executed.
 
-Each notebook becomes a page, with the code of its export cells beside the derivation; each module gets a
-reference page; names of the package in prose link to it. Warnings are errors, and so is a page that would
-load anything from the network.
+Each notebook becomes a page, with the code of its export cells beside the derivation and its statements as
+boxes; each module gets a reference page; names of the package in prose link to it. Warnings are errors, and
+so is a page that would load anything from the network.
 """
+import ast
 import json
 import os
 import re
@@ -13,32 +14,47 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import bibliography
+import boxes
 import notebooks as nbs
+import paper_map
 import reference
+import tags
 
 DOCS = nbs.ROOT / "docs"
 SOURCE, BUILD = DOCS / "_source", DOCS / "_build"
 PROJECT = [nbs.ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
+MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/\w+\.py\)")   # in the map: a name with its module
+CELL = re.compile(r"\]\((?:nbs/)?(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
+KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
+PLACE = re.compile(  # a statement, or a work that is cited
+    rf"\]\((?:nbs/)?\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
+LONG = 25  # lines of code in the appendix that are shown without being asked for
 LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*["']""")
 
 
 def main():
     "Write the pages, build the site, look for anything it would load from elsewhere"
-    books = {path.stem: nbs.read(path) for path in nbs.paths()}
+    books = nbs.books()
     modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
+    found, cited = tags.read(books), bibliography.citations(books)
     for folder in (SOURCE, BUILD): shutil.rmtree(folder, ignore_errors=True)
+    credit(modules, found)
     for stem, book in books.items():
-        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, list(books)), indent=1))
-    if "index" not in books: write("index.md", landing(modules, list(books)))
+        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, found, cited, list(books)), indent=1))
+    write("map.md", prose("map", 1, full_map(found, books), lookup(modules, "")))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
-    write("reference/index.md", reference.overview(modules, reference.package_names()))
+    write("reference/index.md", reference.overview(modules, reference.package_groups()))
+    write("reference/modules.md", reference.internals(modules))
     copy_mathjax()
     options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
     command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
-    sys.exit(subprocess.run([str(word) for word in command]).returncode or offline())
+    code = subprocess.run([str(word) for word in command]).returncode
+    if (index := BUILD / "html" / "searchindex.js").exists(): name_statements(index, found)
+    sys.exit(code or offline())
 
 
 def write(name: str, text: str):
@@ -48,28 +64,115 @@ def write(name: str, text: str):
     path.write_text(text, encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, stems: list) -> dict:
+def credit(modules: list, found: list):
+    "Tell every entry of the reference which statements it implements"
+    for one in found:
+        links = lookup(modules, one.page)
+        paths = [links[name] + "." for name in one.code if name in links]
+        for entry in (entry for module in modules for entry in module.entries):
+            if any(path.startswith(entry.path + ".") for path in paths): entry.stated.append(one)
+
+
+def full_map(found: list, books: dict) -> str:
+    "The page with every row of the map"
+    paper, names = tags.inventory(), reference.public_names(books)
+    ordered = paper_map.by_paper(found, paper)
+    parts = ["# The map of the paper",
+             "Every statement of the paper, in its order, and of this book: its box, the code that "
+             "implements it, the cells that attack it, and the verdict."]
+    for source, heading in (("paper", "The paper"), ("ours", "What we add")):
+        rows = [one for one in ordered if one.source == source]
+        if rows: parts.append(f"## {heading}\n\n{paper_map.table(rows, names)}")
+    others = ", ".join(f"{row['kind']} {row['number']} (`{row['labels']}`)" for row in paper if not row["id"])
+    return "\n\n".join([*parts, f"The paper labels these as well, which state nothing: {others}."]) + "\n"
+
+
+def name_statements(path: Path, found: list):
+    "Let the search find statements by their names, as it finds headings"
+    text = path.read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    for one in found:
+        place = [index["docnames"].index(one.page), one.id]
+        index["alltitles"].setdefault(one.label, []).append(place)
+    path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
+
+
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, stems: list) -> dict:
     "A notebook as the reader of the site sees it"
-    links, cells = lookup(modules, stem), []
+    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, modules, found), False
+    targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
-            cells.append(cell | {"source": prose(stem, index, cell["source"], links)})
+            text = boxes.rendered(with_targets(stem, index, cell["source"]), stem, links, targets)
+            text, open_proof = boxes.with_proofs(text, open_proof)
+            if stem == bibliography.STEM: text = with_citations(text, cited)
+            cells.append(cell | {"source": prose(stem, index, text, links)})
         elif cell["cell_type"] == "code" and nbs.is_shown(cell):
-            target = markdown(f"{cell['id']}-target", f"({reference.cell_anchor(stem, cell)})=")
-            exported = nbs.has(cell, "export", "exports")
-            cells += [target] * exported + [cell | {"source": nbs.code(cell["source"])}]
+            note = notes.get(cell["id"])
+            above = f"({reference.cell_anchor(stem, cell)})=\n" + (f"{{.cell-note}}\n{note}" if note else "")
+            shown = folded(stem, cell) | {"source": nbs.code(cell["source"])}
+            cells += [markdown(f"{cell['id']}-note", above)] * (cell["id"] in notes) + [shown]
     if stem == "index": cells.append(markdown("contents", contents(stems)))
     return book | {"cells": cells}
 
 
-def prose(stem: str, index: int, source: str, links: dict) -> str:
-    "A markdown cell with a target before each heading, a styled subtitle, and links that work on the site"
+def with_citations(text: str, cited: dict) -> str:
+    "The bibliography with the notebooks that cite each entry"
+    def entry(match):
+        links = ", ".join(f"[{stem[:2]}]({stem}.ipynb)" for stem in cited.get(match[1], []))
+        return match[0] + f" [Cited in {links}.]{{.cited}}" * bool(links)
+    return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
+
+
+def notes_on(stem: str, book: dict, modules: list, found: list) -> dict:
+    "{cell: a line above it}: where exported names are described, which statements a cell attacks"
+    described, attacked = {}, {}
+    for entry in (entry for module in modules if module.page == stem for entry in module.entries):
+        cell, name = entry.cell.rpartition("-")[2], f"{{py:obj}}`{entry.name} <{entry.path}>`"
+        described.setdefault(cell, []).append(name)
+    for one in found:
+        for cell in (cell for page, cell in one.attacks if page == stem):
+            attacked.setdefault(cell, []).append(f"[{one.label}](#{one.id})")
+    notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, "export", "exports")}
+    notes |= {cell: "Reference: " + ", ".join(names) for cell, names in described.items()}
+    return notes | {cell: "Attacks " + ", ".join(names) for cell, names in attacked.items()}
+
+
+def folded(stem: str, cell: dict) -> dict:
+    "A cell that only imports, or that is long code of the appendix, behind a line that opens it"
+    tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
+    if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body): summary = "Imports"
+    elif nbs.is_appendix(stem) and nbs.has(cell, "export", "exports") and lines(cell) > LONG:
+        names = ", ".join(name for name, _ in reference.definitions(cell["source"]))
+        summary = f"Code of {names} ({lines(cell)} lines)" if names else f"Code ({lines(cell)} lines)"
+    else: return cell
+    prompts = {"code_prompt_show": f"{summary}: show", "code_prompt_hide": f"{summary}: hide"}
+    tags = [*cell["metadata"].get("tags", []), "hide-input"]
+    return cell | {"metadata": cell["metadata"] | {"tags": tags, "mystnb": prompts}}
+
+
+def lines(cell: dict) -> int:
+    "How long the code of a cell is"
+    return nbs.code(cell["source"]).count("\n") + 1
+
+
+def with_targets(stem: str, index: int, source: str) -> str:
+    "A markdown cell with a target before each heading"
     for k, heading in reversed(list(enumerate(reference.headings(source)))):
         target, start = f"({reference.section_anchor(stem, index, k)})=\n", heading.start()
         source = source[:start] + target + source[start:]
+    return source
+
+
+def prose(stem: str, index: int, source: str, links: dict) -> str:
+    "A markdown cell with a styled subtitle, a download, and links that work on the site"
     if index == 0:
+        download = f"{{.download}}\n{{download}}`This page as a notebook <../../nbs/{stem}.ipynb>`\n"
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
-    return nbs.relink(linked(source, links), moved)
+        if stem != "index": source = source.rstrip("\n") + "\n\n" + download
+    parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
+    parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
+    return nbs.relink(linked("".join(parts), links), moved)
 
 
 def linked(source: str, links: dict) -> str:
@@ -104,17 +207,11 @@ def markdown(name: str, source: str) -> dict:
 
 def contents(stems: list) -> str:
     "The sidebar: the notebooks in reading order under the names of their parts, the reference, the project"
-    groups = {"Start": ["Home <self>"]}
+    groups = {"Start": ["Home <self>", "The map of the paper <map>"]}
     for stem in stems:
-        if stem != "index": groups.setdefault(nbs.PARTS.get(nbs.part_of(stem), "Further"), []).append(stem)
-    groups |= {"Code": ["reference/index"], "Project": [path.stem for path in PAGES]}
+        if stem != "index": groups.setdefault(nbs.chapter_of(stem), []).append(stem)
+    groups |= {"Code": ["reference/index", "reference/modules"], "Project": [path.stem for path in PAGES]}
     return "\n\n".join(reference.toctree(pages, caption) for caption, pages in groups.items() if pages)
-
-
-def landing(modules: list, stems: list) -> str:
-    "A landing page for a package that has no index notebook"
-    lines = [f"{k}. [{m.title}]({m.page}.ipynb): {m.subtitle}" for k, m in enumerate(modules, 1)]
-    return "\n".join([f"# {reference.PACKAGE}\n", *lines, "", contents(stems)]) + "\n"
 
 
 def copy_mathjax():

@@ -1,4 +1,7 @@
-"""Fail unless notebooks, modules and README agree, and the notebooks were committed executed and clean."""
+"""Fail unless notebooks, modules, README and the map of the paper agree.
+
+The notebooks must have been committed executed and clean.
+"""
 import ast
 import re
 import subprocess
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import notebooks as nbs
 import readme
+import statements
 
 SPEAKS = {"print", "display", "show", "subplots", "figure"}
 MACHINE = re.compile(r"(?:/tmp|/work|/root|/home|/Users|/private/var)/|[A-Z]:\\+Users")
@@ -21,7 +25,7 @@ def main():
     "Run every check; say everything that is wrong, then exit with 1"
     with tempfile.TemporaryDirectory() as folder:
         copy = without_modules(nbs.copied(Path(folder)))
-        wrong = [*check_clean(copy), *check_export(copy), *check_readme()]
+        wrong = [*check_clean(copy), *check_export(copy), *check_readme(), *statements.wrong()]
     for path in nbs.paths():
         notebook = nbs.read(path)
         for check in (check_errors, check_executed, check_paths, check_ids):

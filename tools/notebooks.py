@@ -10,23 +10,42 @@ NBS = ROOT / "nbs"
 TUTORIALS = 8
 PARTS = {  # first digit of a notebook's number -> what these notebooks are about
     0: "Ground", 1: "Data", 2: "Knockoffs", 3: "Privacy", 4: "The paper", 5: "Beyond the paper",
-    6: "Measuring", 7: "Using", TUTORIALS: "Tutorials",
+    6: "Measuring", 7: "Using", TUTORIALS: "Tutorials", 9: "Bibliography",
 }
+OPENING = "00_"                    # the book opens with this notebook,
+BOOK = (TUTORIALS, 2, 3, 4, 5, 6)  # goes on with these parts in this order; the others are its appendix
 
 DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
 CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+VERBATIM = re.compile(  # code and mathematics, where a bracket before a bracket is no link
+    CODE.pattern[:-1] + r"|\$\$.+?\$\$|\$[^$\n]+(?:\n[^$\n]+)*\$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
 
 
 def paths(folder: Path = NBS) -> list:
-    "All notebooks in reading order: the index, the tutorials, then by number"
+    "All notebooks in reading order: the index, the opening, the parts of the book, the appendix"
     return sorted(folder.glob("*.ipynb"), key=lambda path: reading_order(path.stem))
 
 
 def reading_order(stem: str) -> tuple:
     "What notebooks are sorted by"
+    if stem == "index" or stem.startswith(OPENING): return (-2 if stem == "index" else -1), stem
     part = part_of(stem)
-    return (0 if stem == "index" else 1 if part == TUTORIALS else 2 if part is not None else 3), stem
+    if part in BOOK: return BOOK.index(part), stem
+    return len(BOOK) + (part is None), stem
+
+
+def is_appendix(stem: str) -> bool:
+    "Does the book end with this notebook: validators, file formats, tools, the bibliography?"
+    return part_of(stem) is not None and part_of(stem) not in BOOK and not stem.startswith(OPENING)
+
+
+def chapter_of(stem: str) -> str:
+    "The caption over a notebook in the table of contents"
+    if stem.startswith(OPENING): return "Opening"
+    part = part_of(stem)
+    name = PARTS.get(part, "Further")
+    return f"Appendix: {name.lower()}" if is_appendix(stem) else name
 
 
 def part_of(stem: str):
@@ -50,6 +69,11 @@ def read(path) -> dict:
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
     for cell in notebook["cells"]: cell["source"] = joined(cell["source"])
     return notebook
+
+
+def books() -> dict:
+    "Every notebook by its file name without the suffix, in reading order"
+    return {path.stem: read(path) for path in paths()}
 
 
 def joined(text) -> str:
@@ -93,12 +117,12 @@ def title_of(notebook: dict, default: str) -> tuple:
 
 
 def relink(markdown: str, move) -> str:
-    "Replace the target of every relative link outside code by what `move` makes of the file it means"
+    "Replace the target of every relative link in prose by what `move` makes of the file it means"
     def link(match):
         target, mark, fragment = match[2].partition("#")
         return match[1] + move(meant(target)) + mark + fragment
 
-    parts = CODE.split(markdown)
+    parts = VERBATIM.split(markdown)
     parts[::2] = [LINK.sub(link, part) for part in parts[::2]]
     return "".join(parts)
 

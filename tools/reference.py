@@ -1,6 +1,6 @@
 """The API reference: the package's own names, then those of each module, with their comments."""
 import ast
-import importlib.util
+import copy
 import io
 import re
 import tokenize
@@ -24,6 +24,9 @@ class Entry:
     section: str    # heading under which it is defined
     anchor: str     # target of that heading
     cell: str       # target of the code cell
+    source: str     # its own lines
+    homes: dict     # names of the package that the module knows -> where they are defined
+    stated: list = field(default_factory=list)  # statements that it implements
 
     @property
     def path(self): return f"{PACKAGE}.{self.module}.{self.name}"
@@ -46,22 +49,30 @@ def module(page: str, notebook: dict) -> Module:
     "Everything public that a notebook exports, with the section of each definition"
     name, (title, subtitle) = nbs.module_of(notebook), nbs.title_of(notebook, page)
     found, section, anchor = Module(page, name, title, subtitle), title, f"{page}-top"
+    homes = {}  # shared by all entries: complete when the notebook has been read
     for index, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "markdown":
             for k, heading in enumerate(headings(cell["source"])):
                 section, anchor = heading[1], section_anchor(page, index, k)
         elif nbs.has(cell, "export", "exports"):
+            homes |= {one: f"{PACKAGE}.{name}.{one}" for one, _ in definitions(cell["source"])}
+            homes |= imported(cell["source"])
             notes, place = comments(cell["source"]), (name, page, section, anchor, cell_anchor(page, cell))
-            found.entries += [Entry(*found_one, notes, *place) for found_one in definitions(cell["source"])]
+            found.entries += [Entry(*one, notes, *place, lines_of(one[1], cell["source"]), homes)
+                              for one in definitions(cell["source"])]
     return found
 
 
-def package_names() -> list:
-    "The names that the package itself offers, `from dp_knockoff import ...`, read from this checkout"
-    spec = importlib.util.spec_from_file_location(PACKAGE, nbs.ROOT / PACKAGE / "__init__.py")
-    package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
-    return list(package.__all__)
+def package_groups(source: str = "") -> dict:
+    "The names that the package itself offers, under the comments that group them in `__init__.py`"
+    source = source or (nbs.ROOT / PACKAGE / "__init__.py").read_text(encoding="utf-8")
+    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
+    names = next(node.value.keys for node in nodes if node.targets[0].id == "_modules")
+    notes, groups = comments(source), {}
+    for name in names:
+        heading = notes[max(line for line in notes if line <= name.lineno)]
+        groups.setdefault(heading[:1].upper() + heading[1:], []).append(name.value)
+    return groups
 
 
 def headings(markdown: str) -> list:
@@ -91,6 +102,47 @@ def definitions(source: str) -> list:
     return [(name, node) for name, node in found if not name.startswith("_")]
 
 
+def lines_of(node: ast.AST, source: str) -> str:
+    "The lines of a definition, with its decorators"
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+    return "\n".join(source.splitlines()[first - 1:node.end_lineno])
+
+
+def imported(source: str) -> dict:
+    "Names that a source takes from modules of the package -> where they are defined"
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in nodes
+            if node.module.startswith(f"{PACKAGE}.") for alias in node.names}
+
+
+class Qualify(ast.NodeTransformer):
+    "Annotations with full names, since two modules may have a class of the same name"
+    def __init__(self, homes: dict): self.homes, self.inside = homes, False
+
+    def annotation(self, node):
+        "Replace the names in an annotation, and nowhere else"
+        self.inside = True
+        node = node and self.visit(node)
+        self.inside = False
+        return node
+
+    def visit_Name(self, node):
+        if not self.inside or node.id not in self.homes: return node
+        return ast.copy_location(ast.parse(self.homes[node.id], mode="eval").body, node)
+
+    def visit_arg(self, node):
+        node.annotation = self.annotation(node.annotation)
+        return node
+
+    def visit_AnnAssign(self, node):
+        node.annotation = self.annotation(node.annotation)
+        return node
+
+    def visit_FunctionDef(self, node):
+        node.returns = self.annotation(node.returns)
+        return self.generic_visit(node)
+
+
 def comments(source: str) -> dict:
     "Line number -> comment"
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
@@ -106,6 +158,13 @@ def names_of(entry: Entry) -> dict:
     return names
 
 
+def public_names(books: dict) -> dict:
+    "{module: its public names}, with those of the classes' members"
+    modules = [module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
+    return {module.name: [name for entry in module.entries for name in names_of(entry)]
+            for module in modules}
+
+
 def page(found: Module) -> str:
     "The reference page of one module, in MyST"
     origin = f"Derived in [{found.title}](../{found.page}.ipynb)."
@@ -113,16 +172,25 @@ def page(found: Module) -> str:
     return "\n\n".join([*head, directive("module", found.path), *map(block, found.entries)]) + "\n"
 
 
-def overview(modules: list, package: list) -> str:
-    "The first page of the reference: the package's own names, then every public name of each module"
-    parts = ["# Reference\n\nThe mathematics behind a name is one link further, in its notebook."]
+def overview(modules: list, groups: dict) -> str:
+    "The first page of the reference: the package's own names, in the groups {heading: names}"
     entries = {entry.name: entry for m in reversed(modules) for entry in m.entries}
-    parts.append(f"## {PACKAGE}\n\nWhat most users need: `from {PACKAGE} import ...`.\n\n"
-                 + table([entries[name] for name in package]))
-    for m in modules:
+    parts = ["# Reference",
+             f"What most users need: `from {PACKAGE} import ...`. A name leads to its parameters and its "
+             "source, and from there to its derivation. [All modules](modules.md) lists the rest."]
+    for heading, names in groups.items():
+        parts.append(f"## {heading}\n\n{table([entries[name] for name in names])}")
+    return "\n\n".join(parts) + "\n"
+
+
+def internals(modules: list) -> str:
+    "The second page: every public name of each module"
+    parts = ["# All modules\n\nEvery public name, module by module, in the order of the notebooks' numbers. "
+             "[Reference](index.md) has the names to start with."]
+    for m in sorted(modules, key=lambda m: m.page):
         links = f"[Signatures and parameters]({m.name}.md), [derivation](../{m.page}.ipynb)."
         parts.append(f"## {m.path}\n\n{m.subtitle} {links}\n\n{table(m.entries)}")
-    return "\n\n".join([*parts, toctree([m.name for m in modules])]) + "\n"
+    return "\n\n".join([*parts, toctree([m.name for m in sorted(modules, key=lambda m: m.page)])]) + "\n"
 
 
 def table(entries: list) -> str:
@@ -146,7 +214,9 @@ def directive(kind: str, argument: str, body: str = "", domain: str = "py:", tic
 
 def block(entry: Entry) -> str:
     "The description of one name"
-    node, origin = entry.node, f"[{entry.section}](#{entry.anchor}), [code](#{entry.cell})"
+    node = Qualify(entry.homes).visit(copy.deepcopy(entry.node))
+    origin = f"[{entry.section}](#{entry.anchor}), [code](#{entry.cell})"
+    if entry.stated: origin += ". States " + ", ".join(f"[{one.label}](#{one.id})" for one in entry.stated)
     if isinstance(node, ast.ClassDef):
         inner = [member(item, entry.comments) for item in members(node)]
         docs = class_docs(node, entry.comments)
@@ -162,8 +232,14 @@ def block(entry: Entry) -> str:
 def described(kind, header, entry, docs, origin, inner=(), options="") -> str:
     "Signature, sentence, origin, parameters, members"
     head = [f":module: {PACKAGE}.{entry.module}\n{options}", escape(one_line(entry)), f"Derived in: {origin}"]
-    body = "\n\n".join(part for part in [*head, "\n".join(docs), *inner] if part)
-    return directive(kind, header, body, ticks=4)
+    body = "\n\n".join(part for part in [*head, "\n".join(docs), *inner, source(entry)] if part)
+    return directive(kind, header, body, ticks=5)
+
+
+def source(entry: Entry) -> str:
+    "The source of an entry, folded"
+    code = directive("code-block", "python", entry.source, domain="", ticks=4)
+    return f'<details class="source"><summary>Source</summary>\n\n{code}\n\n</details>'
 
 
 def member(node, notes: dict) -> str:

@@ -1,0 +1,173 @@
+"""The map of the paper: every statement with its box, its code, its attacks and the verdict."""
+import csv
+import io
+import json
+import re
+from collections import Counter
+
+import notebooks as nbs
+import reference
+import tags
+
+MAP, INDEX = nbs.ROOT / "docs" / "statements.csv", nbs.NBS / "index.ipynb"
+BEGIN = "<!-- the map of the paper: written by tools/statements.py, do not edit -->"
+END = "<!-- end of the map -->"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+SOUND = ("holds", "definition", "assumption")
+SAID = {  # what a verdict starts with -> how it is said of many, and of one
+    "holds": ("hold", "holds"), "loose": ("hold but are loose", "holds but is loose"),
+    "false": ("are false as printed", "is false as printed"),
+    "repaired": ("hold after a repair", "holds after a repair"),
+    "definition": ("are definitions", "is a definition"),
+    "assumption": ("are assumptions", "is an assumption"),
+}
+
+
+def anchored(source: str) -> str:
+    "A markdown cell with a link target behind every tag"
+    lines, name = source.split("\n"), None
+    for k, line in enumerate(lines):
+        bare = tags.QUOTE.sub("", line).strip()
+        if tags.OPEN.match(bare): name = ""
+        elif name is not None and bare.startswith("id:"): name = bare[3:].strip()
+        elif name is not None and tags.SHUT.match(bare):
+            lines[k], name = line[:line.index("-->")] + f'--><a id="{name}"></a>', None
+    return "\n".join(lines)
+
+
+def box_link(one: tags.Statement) -> str: return f"{one.page}.ipynb#{one.id}"
+
+
+def attack_link(page: str, cell: str) -> str: return f"{page}.ipynb#cell-id={cell}"
+
+
+def table_cell(text: str) -> str:
+    "Text inside a table: no bar may stand in it"
+    parts = re.split(r"(\$[^$]*\$)", text)
+    return "".join(re.sub(r"\\\||\|", lambda m: r"\Vert " if m[0] == r"\|" else r"\vert ", part) if k % 2
+                   else part.replace("|", r"\|") for k, part in enumerate(parts))
+
+
+def code_links(one: tags.Statement, names: dict) -> str:
+    "Names of code, each a link to its module"
+    home = {name: module for module, public in names.items() for name in public}
+    home |= {name: one.page[3:] for name in names.get(one.page[3:], ())}  # its own notebook comes first
+    shown = [(name, home.get(name, name.partition(".")[0])) for name in one.code]
+    return ", ".join(f"[`{name}`](../dp_knockoff/{module}.py)" for name, module in shown)
+
+
+def row(one: tags.Statement, names: dict) -> str:
+    "A row of the map"
+    attacks = ", ".join(f"[{k}]({attack_link(*cell)})" for k, cell in enumerate(one.attacks, 1))
+    title, verdict = reference.escape(one.title), reference.escape(one.verdict)
+    name = one.label.replace(" ", NO_BREAK)
+    cells = [f"[{name}]({box_link(one)})", title, code_links(one, names), attacks, verdict]
+    return "| " + " | ".join(map(table_cell, cells)) + " |"
+
+
+def table(found: list, names: dict) -> str:
+    "Statements as a table"
+    head = "| statement | what it says | code | attacks | verdict |\n|---|---|---|---|---|\n"
+    return head + "\n".join(row(one, names) for one in found)
+
+
+def by_paper(found: list, paper: list) -> list:
+    "The paper's statements in its order, then ours in the order of the book"
+    place = {row["id"]: k for k, row in enumerate(paper) if row["id"]}
+    return sorted(found, key=lambda one: place.get(one.id, len(paper)))
+
+
+def compact(found: list, paper: list, names: dict, titles: dict) -> str:
+    "The map for the README: named statements and what is wrong in a table, equations that hold in a sentence"
+    printed = [one for one in by_paper(found, paper) if one.source == "paper"]
+    named = [one for one in printed if not one.is_equation]
+    sound = [one for one in printed if one.is_equation and one.word in SOUND]
+    odd = [one for one in printed if one.is_equation and one not in sound]
+    parts = [BEGIN, "## The map of the paper", summary(printed, len(found) - len(printed))]
+    if named: parts += ["**Assumptions, definitions, properties, remarks, theorems**", table(named, names)]
+    if odd: parts += ["**Equations that do not hold as printed, or are loose**", table(odd, names)]
+    if sound: parts.append("**Equations that hold, define or assume something:** " + linked(sound) + ".")
+    return "\n\n".join([*parts, *own(found, titles), END])
+
+
+def linked(found: list) -> str:
+    "Equations as links"
+    return ", ".join(f"[({one.id.removeprefix('eq-')})]({box_link(one)})" for one in found)
+
+
+def own(found: list, titles: dict) -> list:
+    "Our own statements, a line for each notebook: its theorems, or else the first, and how many more"
+    ours, lines = [one for one in found if one.source == "ours"], []
+    for page in dict.fromkeys(one.page for one in ours):
+        each = [one for one in ours if one.page == page]
+        shown = [one for one in each if one.name.startswith("Theorem")] or each[:1]
+        texts = [f"[{one.name}]({box_link(one)}) ({reference.escape(one.title)})" for one in shown]
+        more = [f"{len(each) - len(shown)} more"] * (len(each) > len(shown))
+        lines.append(f"- [{page[:2]} {titles.get(page, page[3:])}]({page}.ipynb): " + "; ".join(texts + more))
+    return ["**What we add**, each proved and attacked in its notebook:", "\n".join(lines)] if lines else []
+
+
+def summary(printed: list, ours: int) -> str:
+    "What the map is, and how it ends"
+    count = Counter(one.word for one in printed)
+    numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
+                        for word, said in SAID.items() if count[word])
+    parts = ["Everything that [the paper](90_bibliography.ipynb#pournaderi2021) numbers or labels: where it",
+             "is proved, the code that implements it, the cells that attack it, and the verdict."]
+    if printed: parts.append(f"Of {len(printed)} statements {numbers}.")
+    if ours: parts.append(f"{ours} further ones are ours.")
+    return " ".join([*parts, "The same as a table for programs: [statements.csv](../docs/statements.csv)."])
+
+
+def as_csv(rows: list) -> str:
+    "Rows as a CSV"
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["id"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def map_csv(found: list, paper: list) -> str:
+    "docs/statements.csv: one row for each statement"
+    labels = {row["id"]: row["labels"] for row in paper}
+    return as_csv([{
+        "id": one.id, "statement": one.label, "title": one.title, "source": one.source,
+        "labels": labels.get(one.id) or " ".join(one.labels), "box": "nbs/" + box_link(one),
+        "code": " ".join(one.code), "attacks": " ".join(f"nbs/{attack_link(*cell)}" for cell in one.attacks),
+        "verdict": one.verdict} for one in by_paper(found, paper)])
+
+
+def saved(notebook: dict) -> str:
+    "A notebook as nbdev_clean writes it"
+    return json.dumps(notebook, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def generated() -> dict:
+    "Every file that this tool writes, with its content (README.md follows from index.ipynb)"
+    books, paper, files = nbs.books(), tags.inventory(), {}
+    found = tags.read(books)
+    titles = {stem: nbs.title_of(book, stem)[0] for stem, book in books.items()}
+    written = compact(found, paper, reference.public_names(books), titles)
+    for stem in books:
+        path = nbs.NBS / f"{stem}.ipynb"
+        book = json.loads(path.read_text(encoding="utf-8"))
+        before = saved(book)
+        for cell in book["cells"]: renew(cell, written)
+        if saved(book) != before: files[path] = saved(book)
+    return files | {MAP: map_csv(found, paper)}
+
+
+def renew(cell: dict, written: str):
+    "Put the map where it belongs, and a link target behind every tag"
+    if cell["cell_type"] != "markdown": return
+    source = nbs.joined(cell["source"])
+    new = written if source.startswith(BEGIN) else anchored(source)
+    if new != source: cell["source"] = new.splitlines(keepends=True)
+
+
+def stale() -> list:
+    "A sentence for each file that is not what this tool would write"
+    return [f"{path.relative_to(nbs.ROOT).as_posix()} is not up to date: run `python tools/statements.py`."
+            for path, text in generated().items()
+            if not path.exists() or path.read_text(encoding="utf-8") != text]
