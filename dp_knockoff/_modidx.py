@@ -1682,6 +1682,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'dp_knockoff.testing.assert_rate_at_most': ( 'testing.html#assert_rate_at_most',
                                                                                   'dp_knockoff/testing.py'),
                                      'dp_knockoff.testing.assert_same_law': ('testing.html#assert_same_law', 'dp_knockoff/testing.py'),
+                                     'dp_knockoff.testing.detected_scale': ('testing.html#detected_scale', 'dp_knockoff/testing.py'),
                                      'dp_knockoff.testing.fires': ('testing.html#fires', 'dp_knockoff/testing.py'),
                                      'dp_knockoff.testing.refusal': ('testing.html#refusal', 'dp_knockoff/testing.py'),
                                      'dp_knockoff.testing.sample': ('testing.html#sample', 'dp_knockoff/testing.py'),

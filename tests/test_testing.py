@@ -8,6 +8,7 @@ from dp_knockoff.testing import (
     assert_fair_coin,
     assert_rate_at_most,
     assert_same_law,
+    detected_scale,
     fires,
     refusal,
     sample,
@@ -77,3 +78,13 @@ def test_the_smallest_rate_is_where_the_alarm_begins(trials, bound):
     rate = smallest_rate(trials, bound)
     assert fires(assert_rate_at_most, np.full(trials, rate), bound)
     assert not fires(assert_rate_at_most, np.full(trials, rate - 1e-6), bound)
+
+
+@pytest.mark.parametrize("size, columns", [(400, 1), (20_000, 5)])
+def test_the_detected_scale_is_caught_almost_always_and_a_smaller_one_is_not(size, columns):
+    rng, factor = np.random.default_rng(0), detected_scale(size, size, columns)
+    def share(f):
+        scales = np.append(np.ones(columns - 1), f)
+        pairs = (rng.standard_normal((2, size, columns)) for _ in range(60))
+        return np.mean([fires(assert_same_law, scales * a, b) for a, b in pairs])
+    assert share(factor) > .9 and share(1 + (factor - 1) / 2) < .5
