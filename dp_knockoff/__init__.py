@@ -11,13 +11,8 @@ _modules = {
     "filter_one": "method_one", "filter_two": "method_two",
     "moments_filter": "method_moments", "labels_filter": "method_labels",
     "products_filter": "method_products", "select": "selection",
-<<<<<<< HEAD
     "DPKnockoffSelector": "selector", "ReleaseSelector": "selector",
-    "plot_selection": "plots", "plot_noise": "plots",
-=======
-    "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_effects": "plots",
-    "plot_noise": "plots", "write_report": "report",
->>>>>>> 55a8b1dea7ab081da66506ab29fbfc91f4acf056
+    "plot_selection": "plots", "plot_effects": "plots", "plot_noise": "plots", "write_report": "report",
     # data and bounds
     "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
     "ExactMoments": "moments", "Clip": "clip", "Dictionary": "dictionary", "as_dictionary": "dictionary",

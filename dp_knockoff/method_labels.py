@@ -30,7 +30,7 @@ from dp_knockoff.selection import (
 from .sources import open_source
 
 # %% auto #0
-__all__ = ['LabelSums', 'LabelsRelease', 'labels_filter']
+__all__ = ['LabelSums', 'LabelsRelease', 'LabelsMethod', 'labels_filter']
 
 # %% ../nbs/54_method_labels.ipynb #f7c66412
 @dataclass(frozen=True, eq=False)
@@ -237,12 +237,8 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-<<<<<<< /tmp/tmptv4vsiq3/o
-                             not sampler.private, self.rows_per_person, S, float(self.response_bound),
-                             source.groups, self.response_center)
-=======
-                             not sampler.private, self.rows_per_person, source.groups, method.response_center)
->>>>>>> /tmp/tmptv4vsiq3/t
+                             not sampler.private, self.rows_per_person, S, float(method.response_bound),
+                             source.groups, method.response_center)
 
 # %% ../nbs/54_method_labels.ipynb #b56eced4
 def labels_filter(

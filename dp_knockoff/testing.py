@@ -11,7 +11,7 @@ from .errors import InputError
 
 # %% auto #0
 __all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'smallest_rate',
-           'detected_rate', 'assert_same_law', 'refusal']
+           'detected_rate', 'assert_same_law', 'detected_scale', 'refusal']
 
 # %% ../nbs/03_testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million
@@ -114,6 +114,24 @@ def assert_same_law(
     worst = min(1.0, worst * 2 * len(a))
     assert worst > alpha, f"the two samples do not have one law (corrected p-value {worst:.1e})"
     return float(worst)
+
+# %% ../nbs/03_testing.ipynb #5c0d7e91
+def detected_scale(
+    a: int,               # size of the sample that may be off
+    b: int,               # size of the other one
+    columns: int = 1,     # compared
+    alpha: float = ALPHA, # false-alarm rate of the whole comparison
+    power: float = .99,   # probability of being caught
+) -> float:
+    "A factor on the standard deviation of normal observations from which on `assert_same_law` fires"
+    from scipy.special import ndtri
+    needed = -ndtri(alpha / (4 * columns)) + ndtri(power)
+    low, high = 1.0, 100.0
+    while high - low > 1e-9: # the mean squares differ by more standard errors as the factor grows
+        f = (low + high) / 2
+        errors = (f**2 - 1) / np.sqrt(2 * f**4 / a + 2 / b)
+        low, high = (low, f) if errors >= needed else (f, high)
+    return high
 
 # %% ../nbs/03_testing.ipynb #c3fbe1fb
 def refusal(f, *args, **kwargs) -> str:

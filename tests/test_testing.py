@@ -9,6 +9,7 @@ from dp_knockoff.testing import (
     assert_rate_at_most,
     assert_same_law,
     detected_rate,
+    detected_scale,
     fires,
     refusal,
     sample,
@@ -98,3 +99,13 @@ def test_a_smallest_bias_is_caught_with_the_promised_probability():
     bias, heads = smallest_bias(2000), np.arange(1000, 2001)
     alarm = next(h for h in heads if fires(assert_fair_coin, np.arange(2000) < h))
     assert .985 < binom.sf(alarm - 1, 2000, .5 + bias) < .995
+
+
+@pytest.mark.parametrize("size, columns", [(400, 1), (20_000, 5)])
+def test_the_detected_scale_is_caught_almost_always_and_a_smaller_one_is_not(size, columns):
+    rng, factor = np.random.default_rng(0), detected_scale(size, size, columns)
+    def share(f):
+        scales = np.append(np.ones(columns - 1), f)
+        pairs = (rng.standard_normal((2, size, columns)) for _ in range(60))
+        return np.mean([fires(assert_same_law, scales * a, b) for a, b in pairs])
+    assert share(factor) > .9 and share(1 + (factor - 1) / 2) < .5
