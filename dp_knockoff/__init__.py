@@ -11,8 +11,12 @@ _modules = {
     "filter_one": "method_one", "filter_two": "method_two",
     "moments_filter": "method_moments", "labels_filter": "method_labels",
     "products_filter": "method_products", "select": "selection",
+<<<<<<< HEAD
     "DPKnockoffSelector": "selector", "ReleaseSelector": "selector",
     "plot_selection": "plots", "plot_effects": "plots", "plot_noise": "plots", "write_report": "report",
+=======
+    "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
+>>>>>>> 01182cfb6cc210ee467a90f62b9ade844eaf7b0b
     # data and bounds
     "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
     "ExactMoments": "moments", "Clip": "clip", "Dictionary": "dictionary", "as_dictionary": "dictionary",
@@ -30,6 +34,8 @@ _modules = {
     # planning and measuring
     "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
     "plot_curves": "plots", "linear_model": "models",
+    # to look at and to send
+    "plot_effects": "plots", "write_report": "report",
     # the rest
     "explicit_knockoffs": "knockoffs", "knockoff_threshold": "threshold", "InputError": "errors",
 }
