@@ -11,12 +11,8 @@ _modules = {
     "filter_one": "method_one", "filter_two": "method_two",
     "moments_filter": "method_moments", "labels_filter": "method_labels",
     "products_filter": "method_products", "select": "selection",
-<<<<<<< HEAD
     "DPKnockoffSelector": "selector", "ReleaseSelector": "selector",
     "plot_selection": "plots", "plot_effects": "plots", "plot_noise": "plots", "write_report": "report",
-=======
-    "DPKnockoffSelector": "selector", "plot_selection": "plots", "plot_noise": "plots",
->>>>>>> 01182cfb6cc210ee467a90f62b9ade844eaf7b0b
     # data and bounds
     "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
     "ExactMoments": "moments", "Clip": "clip", "Dictionary": "dictionary", "as_dictionary": "dictionary",
