@@ -676,7 +676,7 @@ def _diagnose(selection: Selection) -> Diagnosis:
     release, e = selection.release, _evidence(selection)
     weighed = release.findings(selection.estimate)
     for look in _OF_RULE: weighed = [*weighed, *look(selection, e)]
-    enough = any(effect >= CAUSE and effect * e.z.max() >= e.need for effect, _ in weighed)
+    enough = any(effect >= max(CAUSE, e.need / max(e.z.max(), 1e-9)) for effect, _ in weighed)
     if not enough: weighed += _signal(selection, e)
     weighed.sort(key=lambda one: -one[0]) # stable
     return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
