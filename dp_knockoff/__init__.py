@@ -28,6 +28,7 @@ _modules = {
     "audit_release": "audit",
     # planning and measuring
     "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
+    "Scenario": "planning",
     "plot_curves": "plots", "linear_model": "models",
     # the rest
     "explicit_knockoffs": "knockoffs", "knockoff_threshold": "threshold", "InputError": "errors",

@@ -536,7 +536,7 @@ class Outlook:
 
     def __str__(self): return "\n".join(_outlook_lines(self))
 
-# %% ../nbs/63_planning.ipynb #cf9afb53
+# %% ../nbs/63_planning.ipynb #f36169c2
 _HIGH, _LOW = 6.0, 1.0 # response bounds beyond these sizes of a response are odd
 _LONG = 2.0            # row bounds beyond so many typical norms waste budget
 _CLOSE = .8            # correlation from which on effects are hard to tell apart
@@ -575,7 +575,7 @@ def _bound_warnings(s: Scenario, method, sizes: float, rows: float) -> list:
         fitting = bound / sizes * RESPONSE_SDS
         out.append(f"response_bound={bound:g} is {sizes:.2g} times the typical size of a response after rows "
                    f"are scaled to the row bound, too {way}: {size} it to about {fitting:.2g}.")
-    if rows > _LONG:
+    if rows > _LONG and isinstance(method.row_bound, (int, float)):
         out.append(f"row_bound={method.row_bound:g} is {rows:.2g} times the typical norm of a row in public "
                    f"units, and noise grows with it: lower it to about {.7 * method.row_bound / rows:.2g}.")
     return out
