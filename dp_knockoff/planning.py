@@ -445,7 +445,7 @@ class _Simulated:
         fdp, power = error_rates(selection.support, planted.support)
         effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
         false = int((selection.support & ~planted.support).sum())
-        return _Found(power, fdp, false, len(selection), float(effect),
+        return _Found(float(power), float(fdp), false, len(selection), float(effect),
                       float(getattr(selection.estimate, "zeta", np.nan)),
                       *self._noise(release, planted.support, fit), *self._bounds(y),
                       getattr(release, "rounds", 1))

@@ -277,7 +277,7 @@ def test_what_is_unknown_is_named():
 
 @pytest.mark.parametrize("scenario, method, question", [
     (TRIAL, ProductsMethod(epsilon=2.0, delta=1e-6, response_bound=20.0), {}),
-    (PLAIN, LabelsMethod(epsilon=2.0, delta=1e-6, response_bound=6.0, sigma=2.0), {}),
+    (PLAIN, LabelsMethod(epsilon=2.0, delta=1e-6, response_bound=6.0, sigma=2.0), dict(fdr=.3)),
     (PLAIN, LabelsMethod(epsilon=2.0, delta=1e-6, response_bound=6.0, sigma=2.0), dict(rule="by")),
     (replace(KNOWN, target=Column("y", levels=("no", "yes"))),
      MomentsMethod(epsilon=4.0, delta=1e-6, row_bound=1.2, response_bound=.6, response_center=.5), {}),
