@@ -237,6 +237,22 @@ def _values(given: dict) -> dict:
     return {name: text if isinstance(text, bool) else readers.get(name, _plain)(_option(name), text)
             for name, text in given.items()}
 
+# %% ../nbs/73_cli.ipynb #5d0e93a7
+_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
+
+def _add_scenario(command, when: str = "") -> None:
+    "What is assumed of a table that is not read"
+    from dataclasses import fields
+
+    from dp_knockoff.planning import Scenario
+    defaults = {field.name: field.default for field in fields(Scenario)}
+    for name in _TOLD:
+        text = _with_default(_comments(Scenario)[name].replace("None:", "default:"), defaults[name])
+        how = {"type": float, "metavar": "NUMBER"}
+        if name == "signals": how = {"type": int, "metavar": "COUNT"}
+        if name == "standardized": how = {"action": "store_true", "default": None}
+        command.add_argument(_option(name), help=(when + text).replace("%", "%%"), **how)
+
 # %% ../nbs/73_cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
     "Which files, and which of their columns"
@@ -570,20 +586,6 @@ def _write_selection(selection, path: str) -> None:
 
 # %% ../nbs/73_cli.ipynb #3928d553
 _BOUNDS = ("row_bound", "response_bound")
-_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
-
-def _add_scenario(command, when: str = "") -> None:
-    "What is assumed of a table that is not read"
-    from dataclasses import fields
-
-    from dp_knockoff.planning import Scenario
-    defaults = {field.name: field.default for field in fields(Scenario)}
-    for name in _TOLD:
-        text = _with_default(_comments(Scenario)[name].replace("None:", "default:"), defaults[name])
-        how = {"type": float, "metavar": "NUMBER"}
-        if name == "signals": how = {"type": int, "metavar": "COUNT"}
-        if name == "standardized": how = {"action": "store_true", "default": None}
-        command.add_argument(_option(name), help=(when + text).replace("%", "%%"), **how)
 
 def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
