@@ -36,11 +36,11 @@ from .trials import RESPONSE_SDS
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['CORRELATION', 'WIDEST', 'Scenario', 'multiple_correlations', 'PlausibleTable', 'Planted', 'plant', 'Copies',
-           'with_less_error', 'power_interval', 'Outlook', 'outlook', 'gram_ratio', 'plan_warnings', 'Plan', 'plan']
+__all__ = ['WIDEST', 'Scenario', 'multiple_correlations', 'PlausibleTable', 'Planted', 'plant', 'Copies', 'with_less_error',
+           'power_interval', 'Outlook', 'outlook', 'gram_ratio', 'plan_warnings', 'Plan', 'plan']
 
 # %% ../nbs/63_planning.ipynb #a509c1ab
-CORRELATION = .5  # of a typical column with what the others tell of it: the median of 20 tables is .46
+_CORRELATION = .5 # of a typical column with what the others tell of it: the median of 19 tables is .46
 _SHARE = .2       # of the response's variance that the signals explain: half would be rare among people
 _MOST_SIGNALS = 10
 
@@ -53,7 +53,7 @@ class Scenario:
     target: Column | None = None       # of the response: a range, or two levels for yes or no
     signals: int | None = None         # variables that matter; None: a third of them, at most 10
     share: float = _SHARE              # of the response's variance that they explain
-    correlation: float = CORRELATION   # of a typical column with the best guess from the others
+    correlation: float = _CORRELATION  # of a typical column with the best guess from the others
     spread: float | None = None        # standard deviation of a column over half its range; None: unknown
     standardized: bool = False         # have columns without a range mean 0 and variance 1?
     response_sd: float | None = None   # the response's standard deviation; None: from its range, or its bound
@@ -133,7 +133,7 @@ def _check_share(s: Scenario) -> None:
                          f"pass at most {_MOST_EXPLAINED}")
 
 # %% ../nbs/63_planning.ipynb #1c37a4f2
-_SPREAD = .45        # median of a column's standard deviation over half its range, in 20 tables
+_SPREAD = .45        # median of a column's standard deviation over half its range, in 19 tables
 _SPREADS = .33       # and the standard deviation of its logarithm
 _MIDDLES = .08, .8   # where the mean of a column lies in its range: most lean to the left
 _LEVELS = .8         # of the Dirichlet law of unknown frequencies of levels
