@@ -513,7 +513,7 @@ class Outlook:
     high: float          # and this
     whole: float         # how far the tables' powers are apart, from the 5 % to the 95 % quantile
     unknown: str         # what moved power most, from table to table
-    found: float         # mean number of variables selected
+    found: float         # mean number of variables selected; nan beyond a million rows, but for products
     false: float         # and of false ones among them
     fdr: float           # mean share of false ones
     effect: float        # mean |z| of a signal; nan for rules without
@@ -586,8 +586,8 @@ def _outlook_lines(o: Outlook) -> list:
     rounds = f"{o.rounds} round{'s' * (o.rounds > 1)}"
     means = f"mean {o.power:.2f}, median {o.median:.2f} of the tables"
     false = f"{o.false:.1f} of them false; {o.signals} matter"
-    rows = [("power", f"{o.low:.2f} to {o.high:.2f}", means),
-            ("selected", f"{o.found:.1f} of {o.variables}", false)]
+    rows = [("power", f"{o.low:.2f} to {o.high:.2f}", means)]
+    if o.found == o.found: rows.append(("selected", f"{o.found:.1f} of {o.variables}", false))
     if o.effect == o.effect: rows.append(("a signal", f"{o.effect:.1f} sd", "of its estimate"))
     if o.gram_noise == o.gram_noise:
         rows.append(("noise on X'X", f"{o.gram_noise:.2%}",
@@ -614,6 +614,7 @@ def _assumed(s: Scenario, method) -> str:
 # %% ../nbs/63_planning.ipynb #1148a914
 _TABLES, _RELEASES = 32, 3 # simulated, if there is time
 _WORK = 3e7                # numbers that the releases may take: a few seconds
+_MOST_COPIES = 100         # of a row: beyond, what clamping does to few rows would look like effects of nulls
 
 def outlook(
     scenario: Scenario,      # the table, as far as it is known
@@ -658,12 +659,14 @@ def _summed_up(s: Scenario, method, question, results: list, facts: list) -> Out
     low, high, whole = power_interval(powers)
     bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
     warnings = _scenario_warnings(s, method, question) + _bound_warnings(s, method, *bounds)
+    known = method.word == "products" or s.rows <= _MOST_COPIES * _MOST
+    found, false, fdr = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
     return Outlook(
         method=method.word, rule=question.rule, rows=s.rows, variables=len(s.variables), signals=s.signals,
         rate=question.fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
         median=float(np.median(powers.mean(1))), low=low, high=high, whole=whole,
-        unknown=_moves_most(powers.mean(1), facts), found=mean("found"), false=mean("false"),
-        fdr=mean("fdp"), effect=mean("effect"), gram_noise=mean("gram_noise"),
+        unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
+        fdr=fdr, effect=mean("effect"), gram_noise=mean("gram_noise"),
         product_noise=mean("product_noise"), zeta=float(np.median(numbers("zeta"))),
         warnings=tuple(warnings), assumed=_assumed(s, method), tables=len(results), releases=len(results[0]))
 

@@ -264,6 +264,14 @@ def test_the_outlook_warns(scenario, method, question, words):
     assert sum(words in warning for warning in o.warnings) == 1 and f"Mind: {o.warnings[0]}" in str(o)
 
 
+def test_beyond_a_million_rows_no_false_discoveries_are_foretold():
+    few, many = (outlook(replace(PLAIN, rows=n), replace(METHOD, row_bound=2.0), tables=2)
+                 for n in (1_000_000, 1_100_000))
+    assert few.to_dict()["fdr"] is not None and "selected" in str(few)
+    assert [many.to_dict()[name] for name in ("found", "false", "fdr")] == [None] * 3
+    assert "selected" not in str(many) and "nan" not in str(many) and many.power > .9
+
+
 def test_a_good_plan_has_no_warnings(): assert outlook(KNOWN, METHOD, tables=2).warnings == ()
 
 
