@@ -9,7 +9,6 @@ import argparse
 import os
 import re
 import sys
-import textwrap
 import warnings
 from functools import cache
 
@@ -17,82 +16,28 @@ from functools import cache
 __all__ = ['parser', 'main']
 
 # %% ../nbs/73_cli.ipynb #8257612d
-class _Parser(argparse.ArgumentParser):
-    "Says in one sentence what is wrong with the words, and what may have been meant"
-    def __init__(self, *args, add=None, commands=(), **kwargs):
-        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-                         **kwargs)
-        self.add = add           # f(command) that adds its arguments, when it is called
-        self.commands = commands # the first word is one of these, and has options of its own
+_COMMANDS = {} # name -> (what it does, f(command) that adds its arguments, f(args) that runs it)
+
+class _Command(argparse.ArgumentParser):
+    "A command whose arguments are added when it is called"
+    def __init__(self, *args, add=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.add = add
 
     def parse_known_args(self, args=None, namespace=None):
         if self.add: self.add(self)
         self.add = None
-        words = sys.argv[1:] if args is None else list(args)
-        self._check_words(words)
-        return super().parse_known_args(words, namespace)
-
-    def _check_words(self, words: list) -> None:
-        "The first word is a command, if there are some, and what begins with -- is an option"
-        from dp_knockoff.errors import guess
-        first = next((j for j, word in enumerate(words) if not word.startswith("-")), len(words))
-        for word in words[first:first + 1] if self.commands else ():
-            if word not in self.commands: self.error(f"{word!r} is no command{guess(word, self.commands)}")
-        own = words[:first] if self.commands else words
-        known = self._option_string_actions
-        shown = [option for option, action in known.items() if action.help != argparse.SUPPRESS]
-        for option in (word.partition("=")[0] for word in own if word.startswith("--")):
-            if option not in known: self.error(f"{option} is no option{guess(option, shown)}")
-
-    def error(self, message: str):
-        self.exit(2, f"dp-knockoff: {message}; see `{self.prog} --help`\n")
-
-# %% ../nbs/73_cli.ipynb #9a41c0d3
-_COMMANDS = {} # name -> (what it does, f(command) that adds its arguments, f(args) that runs it)
-_CODES = """exit codes:
-  0    done (also if whoever reads the output stops reading)
-  1    a fault of dp-knockoff itself; its traceback is worth a report
-  2    bad input: one sentence says what it is, and the way out
-  130  interrupted; what was finished before is written"""
-_BUDGET = "--epsilon 1 --delta 1e-6"
-_LINES = { # examples, as they are typed
-    "": ("dictionary wage.csv --target wage --out wage.toml",
-         f"select wage.csv --dictionary wage.toml {_BUDGET}",
-         "demo"),
-    "select": (f"select wage.csv --dictionary wage.toml {_BUDGET}",
-               f"select wage.parquet --target wage {_BUDGET} \\\n"
-               "    --row-bound 2 --response-bound 20 --response-center private --out wage.json",
-               "select release.npz --fdr 0.1 --rule by"),
-    "release": (f"release wage.csv --dictionary wage.toml {_BUDGET} \\\n    --out release.npz",
-                "release trial.csv --dictionary design.toml --ledger trial.jsonl \\\n"
-                f"    {_BUDGET} --out trial.npz",
-                "select release.npz --fdr 0.1"),
-    "ledger": (f"ledger wage.jsonl --create {_BUDGET}", "ledger wage.jsonl"),
-    "dictionary": ("dictionary wage.csv --target wage",
-                   "dictionary wage.parquet --target wage --out wage.toml"),
-    "moments": ("moments north.csv --dictionary wage.toml --out north.npz",
-                "moments north.npz south.npz --out total.npz",
-                f"select total.npz {_BUDGET}"),
-    "plan": ("plan --method moments --p 20 --k 5", "plan --method two --bounds tight --power 0.9"),
-    "figure": ("figure --out figure", "figure --sizes 1e4,1e5 --trials 50 --methods two,moments --resume"),
-    "demo": ("demo", "demo --n 500 --p 20 --k 8 --amplitude 0.5 --out demo.svg"),
-}
-
-def _examples(name: str) -> str:
-    "Some lines to begin with"
-    return "\n".join(["examples:", *(f"  dp-knockoff {line}" for line in _LINES.get(name, ()))])
+        return super().parse_known_args(args, namespace)
 
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     from dp_knockoff import __version__
-    top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
-                  description="Variable selection with false discovery rate control, by knockoffs.")
+    top = argparse.ArgumentParser(
+        prog="dp-knockoff", description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands",
-                                  parser_class=_Parser)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Command)
     for name, (what, add, run) in _COMMANDS.items():
-        command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", add=add,
-                                      epilog=_examples(name))
+        command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", add=add)
         command.set_defaults(run=run)
     return top
 
@@ -123,7 +68,7 @@ def _complain(sentence: str, code: int) -> int:
 
 def _warn(message, *where) -> None:
     "A warning on standard error, without the line of code that gave it"
-    print(f"Warning: {_spelled(str(message))}", file=sys.stderr)
+    print(f"Warning: {message}", file=sys.stderr)
 
 # %% ../nbs/73_cli.ipynb #5c3259ff
 def _option(name: str, value=None) -> str:
@@ -274,24 +219,6 @@ _OPTIONS = { # parameters that are no plain numbers: what to write, how it is re
     "delta_split": ("A,B,...", _shares, None),
 }
 
-_GROUPS = { # of options, as --help shows them
-    "privacy": ("epsilon", "delta", "rows_per_person", "epsilon_split", "delta_split"),
-    "bounds and other public facts (from the dictionary, unless given)":
-        ("row_bound", "response_bound", "response_center", "ranges", "intercept", "law", "sigma", "beta_norm",
-         "beta_max", "bounds"),
-    "selection": ("fdr", "rule", "statistic", "s", "offset"),
-}
-_METHOD = "method" # the group of all other parameters
-
-def _add_groups(command, names) -> dict:
-    "Options for these parameters of the methods, in groups; returns the groups"
-    wanted = {title: [name for name in group if name in names] for title, group in _GROUPS.items()}
-    grouped = {name for own in wanted.values() for name in own}
-    wanted[_METHOD] = [name for name in names if name not in grouped]
-    groups = {title: command.add_argument_group(title) for title, own in wanted.items() if own}
-    for title, group in groups.items(): _add_parameters(group, wanted[title])
-    return groups
-
 def _add_parameters(command, names) -> None:
     "An option for each of these parameters of the methods; its value stays None if it is not given"
     from dp_knockoff.methods import METHODS, takes
@@ -310,18 +237,31 @@ def _values(given: dict) -> dict:
     return {name: text if isinstance(text, bool) else readers.get(name, _plain)(_option(name), text)
             for name, text in given.items()}
 
+# %% ../nbs/73_cli.ipynb #5d0e93a7
+_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
+
+def _add_scenario(command, when: str = "") -> None:
+    "What is assumed of a table that is not read"
+    from dataclasses import fields
+
+    from dp_knockoff.planning import Scenario
+    defaults = {field.name: field.default for field in fields(Scenario)}
+    for name in _TOLD:
+        text = _with_default(_comments(Scenario)[name].replace("None:", "default:"), defaults[name])
+        how = {"type": float, "metavar": "NUMBER"}
+        if name == "signals": how = {"type": int, "metavar": "COUNT"}
+        if name == "standardized": how = {"action": "store_true", "default": None}
+        command.add_argument(_option(name), help=(when + text).replace("%", "%%"), **how)
+
 # %% ../nbs/73_cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
     "Which files, and which of their columns"
-    command.usage = f"{command.prog} FILE [FILE ...] [options]"
-    add = command.add_argument_group("data").add_argument
-    add("data", nargs="+", metavar="FILE", help=what)
+    add = command.add_argument
+    add("data", nargs="+", help=what)
     add("--target", metavar="NAME", help="name of the response's column (default: the dictionary's)")
     add("--dictionary", metavar="FILE",
         help="TOML file with public facts about the columns: levels of text, ranges, groups, probabilities")
     add("--columns", metavar="NAME,...", help="the columns to use (default: all but the target)")
-    add("--groups", metavar="FILE",
-        help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
 
@@ -333,49 +273,36 @@ def _may(what: str) -> list:
     return [word for word, method in METHODS.items()
             if what in inspect.signature(method.release).parameters or hasattr(method.releases, what)]
 
-def _add_method(command, words: list, names) -> dict:
-    "The method, its parameters in groups, and how it draws; returns the groups"
-    from dp_knockoff.methods import METHODS
-    groups = _add_groups(command, names)
-    groups[_METHOD].add_argument(
-        "--method", metavar="WORD",
-        help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
-             "probabilities of all columns)")
-    add = groups["privacy"].add_argument
-    add("--ledger", metavar="FILE",
-        help=f"[{', '.join(word for word in _may('ledger') if word in words)}] enter the release into this "
-             "ledger first, and refuse to overspend")
-    add("--simulation", action="store_true",
-        help="draw NumPy's noise, to try things out: NOT private, and the result says so")
-    add("--simulate", action="store_true", dest="simulation", help=argparse.SUPPRESS) # its older name
-    add("--seed", type=int, help="for --simulation and method none: the same numbers every time")
-    lines = [textwrap.fill(f"{METHODS[word].__doc__}.", 78, initial_indent=f"  {word:<10}",
-                           subsequent_indent=" " * 12) for word in words]
-    command.epilog = "\n".join(["methods:", *lines, "", command.epilog or ""])
-    return groups
-
 def _add_select(command) -> None:
     "The arguments of `dp-knockoff select`"
     from dp_knockoff.methods import METHODS
-    _add_data(command, "data (.csv, .csv.gz, .parquet), moments (.npz, of `dp-knockoff moments`), or a "
-                       "release (.npz, of `dp-knockoff release`)")
-    _add_method(command, list(METHODS), _methods_of())
-    add = command.add_argument_group("output").add_argument
+    _add_data(command, "file(s): .csv, .csv.gz, .parquet, or .npz as written by `dp-knockoff moments` or "
+                       "--save-release")
+    add = command.add_argument
+    add("--method", metavar="WORD",
+        help=f"{', '.join(METHODS)}: see below (default {_DEFAULT}; products, if the dictionary has the "
+             "probabilities of all columns)")
+    _add_parameters(command, _methods_of())
+    add("--groups", metavar="FILE",
+        help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
+    add("--simulate", action="store_true",
+        help="draw NumPy's noise, to try things out: NOT private, and the result says so")
+    add("--seed", type=int, help="for --simulate and method none: the same numbers every time")
+    add("--ledger", metavar="FILE",
+        help=f"[{', '.join(_may('ledger'))}] enter the release into this ledger first, and refuse to "
+             "overspend")
     add("--json", action="store_true", help="print the result as JSON")
     add("--out", action="append", default=[], metavar="FILE",
-        help="also write it: a report .html, .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
+        help="also write it: .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
     add("--save-release", metavar="FILE",
         help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
              "it to others")
-    add = command.add_argument_group("trying out").add_argument
     add("--dry-run", action="store_true",
         help="spend nothing, read no rows but the first lines of a CSV file: print the plan, the noise, and "
              "the power to expect")
     add("--rows", metavar="COUNT", help="for --dry-run: number of rows, where the file does not tell")
-    add("--signals", type=int, metavar="COUNT",
-        help="for --dry-run: columns that matter (default 10, or all if there are fewer)")
-    add("--share", type=float, default=.5, metavar="SHARE",
-        help="for --dry-run: share of the response's variance that they explain (default 0.5)")
+    _add_scenario(command, "for --dry-run: ")
+    command.epilog = "Methods. " + " ".join(f"{word}: {method.__doc__}." for word, method in METHODS.items())
 
 # %% ../nbs/73_cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
@@ -409,18 +336,10 @@ def _check_complete(word: str, given: dict) -> None:
             meaning = _comments(METHODS[word])[name]
             raise InputError(f"{missing}: method {word} needs a public number ({meaning})")
 
-_PASSED = re.compile(r"(?<!-)\b(\w+)=(?:'(\w+)'|([\d.e-]*\d)|\[?(\.\.\.)\]?)") # as Python passes a value
-
 def _spelled(sentence: str) -> str:
-    "A refusal with options in place of parameters: its first word, and what it says to pass"
-    known = {*_methods_of(), "columns", "dictionary", "groups"}
-    def option(found):
-        value = found[2] or found[3] or found[4]
-        return f"{_option(found[1])} {value}" if found[1] in known else found[0]
-    wrong, colon, way_out = sentence.partition(": ")
-    sentence = wrong + colon + _PASSED.sub(option, way_out)
+    "A refusal whose first word is a parameter, with the option in its place"
     found = re.match(r"(\w+)(?= is missing|=)", sentence)
-    if not found or found[1] not in known: return sentence
+    if not found or found[1] not in _methods_of(): return sentence
     rest = re.sub(r"^=None is [^:]*", " is missing", sentence[found.end():])
     return _option(found[1]) + rest
 
@@ -441,59 +360,49 @@ def _draw(args, word: str, released: bool) -> dict:
 
     from dp_knockoff.errors import InputError
     from dp_knockoff.methods import METHODS
-    given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
+    given = {"simulate": args.simulate or None, "ledger": args.ledger, "seed": args.seed}
     given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
     if released:
         for name in given:
             raise InputError(f"--{name} has no meaning for a release that exists, for no noise is drawn: "
                              "leave it out")
     known = inspect.signature(METHODS[word].release).parameters
-    if "simulation" in given and "simulation" not in known:
-        raise InputError(f"--simulation has no meaning for --method {word}, which draws no noise: "
-                         "leave it out")
+    if "simulate" in given and "simulation" not in known:
+        raise InputError(f"--simulate has no meaning for --method {word}, which draws no noise: leave it out")
     if "ledger" in given and "ledger" not in known:
         raise InputError(f"--ledger has no meaning for --method {word}, "
                          "which is not differentially private for every pair of neighbours: leave it out")
-    if "seed" in given and "simulation" in known and not args.simulation:
+    if "seed" in given and "simulation" in known and not args.simulate:
         raise InputError("--seed belongs to simulations, and a release draws its noise from the operating "
-                         "system: pass --simulation to try things out, or leave --seed out")
+                         "system: pass --simulate to try things out, or leave --seed out")
     draw = {"random_state": args.seed}
-    if args.simulation: draw["simulation"] = True
+    if args.simulate: draw["simulation"] = True
     if args.ledger: draw["ledger"] = _open_ledger(args.ledger)
     return draw
 
 # %% ../nbs/73_cli.ipynb #e25beda7
-def _check_archive(option: str, path: str, what: str = "moments") -> None:
+def _check_archive(option: str, path: str) -> None:
     "A place for a NumPy archive"
     from dp_knockoff.archives import check_place
     from dp_knockoff.errors import InputError
     if not path.endswith(".npz"):
-        raise InputError(f"{option} {path!r} does not end in .npz: {what} are kept as NumPy archives")
-    check_place(path)
-
-_TEXTS = (".html", ".json", ".csv")   # what --out writes as text
-_PICTURES = (".png", ".pdf", ".svg")  # and as a picture
-
-def _check_out(path: str) -> None:
-    "A place for a result, by an ending that is known"
-    from dp_knockoff.archives import check_place
-    from dp_knockoff.errors import InputError, listed
-    if not path.lower().endswith(_TEXTS + _PICTURES):
-        way_out = " (to keep the release, pass --save-release)" if path.lower().endswith(".npz") else ""
-        raise InputError(f"--out {path!r} has an ending that says nothing here{way_out}: "
-                         f"choose one of {listed(_TEXTS + _PICTURES)}")
+        raise InputError(f"{option} {path!r} does not end in .npz: moments are kept as NumPy archives")
     check_place(path)
 
 def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
+    from dp_knockoff.archives import check_place
     from dp_knockoff.errors import InputError
-    for out in args.out: _check_out(out)
+    from dp_knockoff.plots import check_picture
+    for out in args.out:
+        check = check_place if out.lower().endswith((".json", ".csv")) else check_picture
+        check(out)
     if not args.save_release: return
     if word not in _may("save"):
         raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
     if released and len(_paths(args)) == 1:
         raise InputError("--save-release has no meaning for one release that exists: leave it out")
-    _check_archive("--save-release", args.save_release, "releases")
+    _check_archive("--save-release", args.save_release)
 
 def _paths(args) -> list:
     "The files that are meant"
@@ -544,24 +453,17 @@ def _asked(args) -> tuple:
     from dp_knockoff.setting import PaperMethod
     released = _released_by(args) is not None
     word = _released_by(args) or _word_of(args)
-    given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
+    given = {name: getattr(args, name) for name in _methods_of() if getattr(args, name) is not None}
     if given.get("intercept") is False and issubclass(METHODS[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released)
     if not released: _check_complete(word, given)
     draw = _draw(args, word, released)
-    if hasattr(args, "save_release"): _check_places(args, word, released)
+    _check_places(args, word, released)
     values = _values(given)
     question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
     if released: return None, question, draw
     method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
-    if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
     return method, question, draw
-
-def _complete(args, method):
-    "The method with all that follows from the dictionary, as a release would find out by itself"
-    source = _open(args)
-    if hasattr(method, "warn_bounds"): method.warn_bounds(source)
-    return method.completed(source) if hasattr(method, "completed") else method
 
 # %% ../nbs/73_cli.ipynb #a453719c
 def _open(args, progress=None):
@@ -609,16 +511,16 @@ def _selection(args, method, question, draw: dict):
 _MOST = 60 # rows of the table
 
 def _selection_table(selection) -> str:
-    "Variable, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
+    "Feature, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
     import numpy as np
 
     from dp_knockoff.selection import intervals_in_words
     intervals = intervals_in_words(selection)
     order = np.argsort(-selection.W, kind="stable")
-    width = max(8, *(len(selection.names[j]) for j in order[:_MOST]))
+    width = max(7, *(len(selection.names[j]) for j in order[:_MOST]))
     label = selection.label
     head = "  estimate (adjusted 95 % interval)" if intervals else ""
-    lines = [f"{'variable':<{width}} {label:>11}  sign  selected{head}"]
+    lines = [f"{'feature':<{width}} {label:>11}  sign  selected{head}"]
     for j in order[:_MOST]:
         sign = "-0+"[int(selection.signs[j]) + 1]
         name, chosen = selection.names[j], "yes" if selection.support[j] else ""
@@ -636,33 +538,14 @@ def _as_json(selection) -> str:
     release = selection.release
     effects = None if selection.estimate is None else [row._asdict() for row in selection.effects]
     return json.dumps({
-        "selected": list(selection.selected), "variables": list(selection.names), "W": selection.W.tolist(),
+        "selected": list(selection.selected), "features": list(selection.names), "W": selection.W.tolist(),
         "signs": selection.signs.tolist(),
         "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
         "method": selection.method, "rule": selection.rule,
         "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
         "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
         "noise": selection.noise, "guarantee": selection.guarantee, "explanation": selection.explain(),
-        "notes": list(selection.notes), "effects": effects,
-        "diagnosis": selection.diagnosis.to_dicts()}, indent=1)
-
-_NUMBERS = ("estimate", "se", "low", "high", "pvalue") # of a variable, where there are estimates
-
-def _selection_csv(selection) -> str:
-    "A line a variable; guarantee and diagnosis stand in every line, for a table is cut and pasted"
-    known = [dict(zip(selection.table().head, row)) for row in selection.table()]
-    numbers = [name for name in _NUMBERS if name in selection.table().head]
-    same = {"guarantee": selection.guarantee,
-            "diagnosis": " ".join(f"{f.subject}: {f.found} {f.change}" for f in selection.diagnosis)}
-    if selection.release.simulated: same["simulation"] = "NOT private"
-    columns = zip(selection.names, selection.W, selection.signs, selection.support, known)
-    rows = [(name, f"{W:.17g}", sign, int(chosen), *(_digits(row[number]) for number in numbers),
-             *same.values()) for name, W, sign, chosen, row in columns]
-    return _as_csv(["variable", "W", "sign", "selected", *numbers, *same], rows)
-
-def _digits(number: float) -> str:
-    "All digits of a number; nothing where there is none"
-    return "" if number != number else f"{number:.17g}"
+        "notes": list(selection.notes), "effects": effects}, indent=1)
 
 def _as_csv(header, rows) -> str:
     "A table as CSV"
@@ -688,19 +571,34 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _write_selection(selection, path: str, args) -> None:
-    "A report, JSON, a table or a picture, by the file's ending"
-    from dp_knockoff.dictionary import as_dictionary
-    from dp_knockoff.report import write_report
-    if path.lower().endswith(".html"):
-        target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
-        write_report(selection, path, target=target, ledger=args.ledger)
-    elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
-    elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
+def _write_selection(selection, path: str) -> None:
+    "JSON, a table or a picture, by the file's ending"
+    if path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
+    elif path.lower().endswith(".csv"):
+        columns = zip(selection.names, selection.W, selection.signs, selection.support)
+        rows = [(name, f"{W:.17g}", sign, int(chosen)) for name, W, sign, chosen in columns]
+        header = ["feature", "W", "sign", "selected"]
+        if selection.release.simulated: # every line says so: a table is cut and pasted
+            header = [*header, "simulation"]
+            rows = [(*row, "NOT private") for row in rows]
+        _write_text(path, _as_csv(header, rows))
     else: _draw_selection(selection, path)
 
 # %% ../nbs/73_cli.ipynb #3928d553
-def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
+_BOUNDS = ("row_bound", "response_bound")
+
+def _scenario(args, what, rows: int, ranges=None):
+    "The scenario that the arguments describe"
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.planning import Scenario
+    told = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
+    try: return Scenario.of(what, rows, ranges, **told)
+    except InputError as error:
+        name, equals, rest = str(error).partition("=")
+        if name not in _TOLD: raise
+        raise InputError(f"{_option(name)}{equals}{rest}") from None
+
+def _forecast_moments(args, method, source, scenario, question) -> tuple: # lines, facts
     "The moments filter: noise, signal and power"
     from dataclasses import replace
 
@@ -708,43 +606,23 @@ def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
     from dp_knockoff.method_moments import check_bound
     from dp_knockoff.passes import MomentsSource
     from dp_knockoff.planning import outlook
-    p = len(source.names)
-    bounds = {} if isinstance(source, MomentsSource) else {name: getattr(method, name) for name in _BOUNDS}
-    for name, value in bounds.items(): check_bound(name, value, _option(name))
-    private = [name for name, value in bounds.items() if value == "private"]
-    if method.response_center == "private": private.append("response_center")
-    clip = method.clip if bounds else source.clip
-    if clip is None:
+    collected = isinstance(source, MomentsSource)
+    if collected and source.clip is None:
         raise InputError("these Moments are sums of rows without bounds: collect them with --row-bound and "
                          "--response-bound, or pass the data")
-    if "row_bound" in private: clip = replace(clip, row_bound=p**.5 / 2)
+    if not collected:
+        for name in _BOUNDS: check_bound(name, getattr(method, name), _option(name))
     rounds = method.rounds_of(source)
-    if isinstance(source, MomentsSource): method.check_collected(source)
-    o = outlook(rows, p, clip, _budget_of_a_row(method), args.signals, args.share, fdr, rounds)
-    lines = [f"Noise on X'X: {o.gram_noise:.2%} of its diagonal "
-             f"(ratio zeta = {o.zeta:.2g}; from about 1 on it is useless).",
-             f"Noise on X'y: {o.product_noise:.2%} of the product of a plausible signal.",
-             f"A signal would be {o.effect:.1f} standard deviations of its estimate; "
-             f"expected power {o.power:.2f}."]
-    if private:
-        lines.append(f"{' and '.join(private)} would be found privately with a tenth of the budget; "
-                     "a typical value was taken here.")
-    lines.append(f"Assumed: uncorrelated columns, {args.signals} equal signals that explain {args.share:.0%} "
-                 "of the response's variance; columns with variance 1 in their public units; "
-                 f"{rounds} round{'s' * (rounds > 1)}.")
-    return lines
+    if collected:
+        method.check_collected(source)
+        bounds = {name: getattr(source.clip, name) for name in _CLIP}
+        method = replace(method, **bounds)
+    o = outlook(scenario, replace(method, rounds=rounds), question)
+    private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
+    found = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
+    return [str(o), *(found if private else [])], o.to_dict()
 
-_BOUNDS = ("row_bound", "response_bound")
-
-def _budget_of_a_row(method):
-    "The budget whose noise for one row is the noise for all rows of a person"
-    from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
-    k = method.rows_per_person
-    if k == 1: return method.budget
-    epsilon = method.epsilon / k
-    return Budget(epsilon, gaussian_divergence(epsilon, analytic_ratio(method.budget) / k))
-
-def _forecast_paper(args, method, source, rows: int, fdr: float) -> list:
+def _forecast_paper(args, method, source, scenario, question) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
     from dp_knockoff.errors import InputError
     from dp_knockoff.simulation import Experiment, simulate
@@ -752,49 +630,51 @@ def _forecast_paper(args, method, source, rows: int, fdr: float) -> list:
         if getattr(method, name) == "estimate":
             raise InputError(f"{_option(name)} estimate takes the data, and a dry run reads none: "
                              "pass a number")
-    e = Experiment(p=len(source.names), k=args.signals, amplitude=method.beta_norm / args.signals**.5,
-                   sigma=method.sigma, epsilon=method.epsilon, delta=method.delta, fdr=fdr,
-                   bounds=method.bounds)
-    point = simulate(e, [rows], [method.word], trials=100)[0]
-    return [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
-            "for coefficients as large as --beta-norm allows.",
-            f"Assumed: uncorrelated normal columns with variance 1, {args.signals} equal signals."]
+    k = scenario.signals
+    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, sigma=method.sigma,
+                   epsilon=method.epsilon, delta=method.delta, fdr=question.fdr, bounds=method.bounds)
+    point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
+    lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
+             "for coefficients as large as --beta-norm allows.",
+             f"Assumed: uncorrelated normal columns with variance 1, {k} equal signals."]
+    return lines, {"power": point.power, "power_se": point.power_se, "fdr": point.fdr}
 
-def _forecast_labels(args, method, source, rows: int, fdr: float) -> list:
-    "The labels filter: the standard deviation of an estimate, with and without privacy"
+def _forecast_labels(args, method, source, scenario, question) -> tuple: # lines, facts
+    "The labels filter: the standard deviation of an estimate, with and without privacy, and the power"
     from dp_knockoff.mechanisms import analytic_ratio
     from dp_knockoff.models import row_norm_bound
-    p = len(source.names)
+    from dp_knockoff.planning import outlook
+    p, rows = len(source.names), scenario.rows
     longest = method.row_bound or row_norm_bound(rows, p)
     scaled = min(1.0, longest / p**.5)**2
     sensitivity = 2 * method.response_bound * (longest**2 + method.intercept)**.5
     noise = method.rows_per_person * sensitivity / analytic_ratio(method.budget)
     without = method.sigma / rows**.5
     sd = (without**2 + (noise / (rows * scaled))**2)**.5
-    return [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
-            f"An estimate would have standard deviation {sd:.2g} ({without:.2g} without privacy).",
-            "Assumed: uncorrelated columns with variance 1."]
+    o = outlook(scenario, method, question)
+    lines = [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
+             f"An estimate of uncorrelated columns of variance 1 would have standard deviation {sd:.2g} "
+             f"({without:.2g} without privacy).", str(o)]
+    return lines, o.to_dict()
 
-def _forecast_products(args, method, source, rows: int, fdr: float) -> list:
-    "The products filter: rounds, and the noise on a product"
+def _forecast_products(args, method, source, scenario, question) -> tuple: # lines, facts
+    "The products filter: rounds, the noise on a product, and the power"
+    from dataclasses import replace
+
     from dp_knockoff.clip import Clip
     from dp_knockoff.laws import law_of
+    from dp_knockoff.planning import outlook
     from dp_knockoff.private_moments import CHECK, Units, strict_mu
     rounds, law = method.rounds_of(source), law_of(method.law, source)
     clip = Clip((2 * (method.row_bound**2 if method.row_bound else law.p))**.5, method.response_bound,
                 intercept=False)
     mu = strict_mu(method.budget) * (1 - CHECK)**.5 / method.rows_per_person
     noise = Units(clip, 1.0, gram=False).noise(mu)[2]
-    signal = rows * (args.share / args.signals)**.5 * method.response_bound / _BOUND_SDS
+    o = outlook(scenario, replace(method, rounds=rounds, law=law), question)
     most = "" if rounds == 1 else "at most "
-    return [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}, "
-            f"{noise / signal:.2%} of the product of a plausible signal.",
-            f"Law: {law}.",
-            f"Assumed: independent columns, {args.signals} equal signals that explain {args.share:.0%} of "
-            f"the response's variance, and a response bound of {_BOUND_SDS:g} of its standard deviations. "
-            "Power is not foretold."]
-
-_BOUND_SDS = 2.5 # a response bound, in standard deviations of the response
+    lines = [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}.",
+             f"Law: {law}.", str(o)]
+    return lines, o.to_dict()
 
 # %% ../nbs/73_cli.ipynb #77e295fb
 _FORECASTS = {"one": _forecast_paper, "two": _forecast_paper, "moments": _forecast_moments,
@@ -807,36 +687,37 @@ def _looked_at(args) -> str:
 
 def _forecast(args, method, question, draw: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
-    import numpy as np
+    lines, facts = _foretold(args, method, question, draw)
+    if not args.json: return "\n".join(lines)
+    import json
+    budget = {} if method is None or not facts else {"epsilon": method.epsilon, "delta": method.delta}
+    return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
 
+def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
+    "The same in lines, and as numbers"
     from dp_knockoff.errors import InputError
-    from dp_knockoff.variables import Variables
+    from dp_knockoff.passes import MomentsSource
     if method is None:
-        return "This release exists already: selecting from it spends nothing. No row was read."
+        return ["This release exists already: selecting from it spends nothing. No row was read."], {}
     if method.word not in _FORECASTS:
-        return (f"Method {method.word} is not private and spends nothing: there is no plan to make. "
-                "No row was read.")
+        return [f"Method {method.word} is not private and spends nothing: there is no plan to make. "
+                "No row was read."], {}
     source = _open(args)
     rows = _number("--rows", args.rows, whole=True) if args.rows else source.rows
     if not rows:
         raise InputError("--rows is missing: this file does not tell its number of rows without being read; "
                          "pass e.g. --rows 1e6")
-    variables, q = Variables.of(source.names, source.groups), question.fdr
-    p = len(variables)
-    args.signals = args.signals or min(10, p)
-    if args.signals > p:
-        raise InputError(f"--signals {args.signals} is more than the {p} columns: pass fewer")
-    what = f"{len(source.names)} columns" + (f" ({p} variables)" if variables.grouped else "")
+    clip = source.clip if isinstance(source, MomentsSource) else None
+    scenario = _scenario(args, source, rows, getattr(clip, "ranges", None) or getattr(method, "ranges", None))
+    question.check(method.releases, scenario.variables)
+    variables, p = scenario.variables, len(source.names)
+    what = f"{p} columns" + (f" ({len(variables)} variables)" if variables.grouped else "")
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
-            f"FDR {q:g}. {_looked_at(args)}; nothing was spent.")
-    lines = [head, *_FORECASTS[method.word](args, method, source, rows, q)]
-    least = int(np.ceil(1 / q - 1e-12))
-    if args.signals < least and question.of(method.releases).rule == "knockoffs":
-        lines.append(f"Mind that at FDR {q:g} a selection by knockoffs has at least {least} columns or none, "
-                     f"more than there are signals ({args.signals}): raise --fdr.")
-    if args.method is None and method.word != _DEFAULT: lines.append(_CHOSEN)
-    if "ledger" in draw: lines.append(str(draw["ledger"]).splitlines()[0])
-    return "\n".join(lines)
+            f"FDR {question.fdr:g}. {_looked_at(args)}; nothing was spent.")
+    lines, facts = _FORECASTS[method.word](args, method, source, scenario, question)
+    if args.method is None and method.word != _DEFAULT: lines = [*lines, _CHOSEN]
+    if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
+    return [head, *lines], {"method": method.word, "rows": rows, "columns": p} | facts
 
 # %% ../nbs/73_cli.ipynb #01fcbec6
 def _select(args) -> None:
@@ -848,57 +729,13 @@ def _select(args) -> None:
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out, args)
+    for out in args.out: _write_selection(selection, out)
     if args.json: return print(_as_json(selection))
-    explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
-    sentences = explained, selection.guarantee, *selection.notes
+    sentences = selection.explain(), selection.guarantee, *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
-    if len(selection.diagnosis): print("", "To find more:", selection.diagnosis, sep="\n")
 
-_COMMANDS["select"] = ("select variables in data, with a privacy budget, or in a release, at no cost",
+_COMMANDS["select"] = ("select variables in files, saved moments or a release, with a privacy budget",
                        _add_select, _select)
-
-# %% ../nbs/73_cli.ipynb #5e1ea5e1
-def _add_release(command) -> None:
-    "The arguments of `dp-knockoff release`"
-    from dp_knockoff.methods import takes
-    words = _may("save")
-    _add_data(command, "data (.csv, .csv.gz, .parquet), or moments (.npz, of `dp-knockoff moments`)")
-    names = [name for name in _methods_of() if any(name in takes(word) for word in words)]
-    _add_method(command, words, names)
-    add = command.add_argument_group("output").add_argument
-    add("--out", required=True, metavar="FILE", help="where to write the release (.npz)")
-
-def _made(args):
-    "The release that the arguments ask for; everything is checked before the data is read"
-    from dp_knockoff.errors import InputError
-    from dp_knockoff.rows import one_blas_thread
-    for path in _releases(_paths(args)):
-        raise InputError(f"{path!r} is a release already: select from it with `dp-knockoff select {path}`")
-    _check_archive("--out", args.out, "releases")
-    if _word_of(args) not in _may("save"):
-        raise InputError(f"--method {args.method} has no release that can be kept: "
-                         f"choose {' or '.join(_may('save'))}, or use `dp-knockoff select`")
-    method, _, draw = _asked(args)
-    with _row_bar() as bar, one_blas_thread():
-        return method.release(method.open(_open(args, bar.update)), **draw)
-
-def _release(args) -> None:
-    "Check, read, release, save; say what was spent and guaranteed, and how to go on"
-    from dp_knockoff.errors import InputError
-    try: release = _made(args)
-    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    release.save(args.out)
-    print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
-          f"written to {args.out}.")
-    if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
-    guarantee = release.guarantee if release.simulated else f"Guarantee: {release.guarantee}"
-    print(guarantee, *release.notes(release.estimate()), sep="\n")
-    print("Select from it, as often as you like, at no further cost:\n"
-          f"  dp-knockoff select {args.out} --fdr 0.2")
-
-_COMMANDS["release"] = ("spend a privacy budget on data and keep what comes out, without selecting",
-                        _add_release, _release)
 
 # %% ../nbs/73_cli.ipynb #c071d834
 def _add_ledger(command) -> None:
@@ -948,7 +785,7 @@ def _dictionary(args) -> None:
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
     print(f"{args.out} written from names and types alone: fill in ranges and levels from what is public, "
-          f"then `dp-knockoff select {args.data} --dictionary {args.out} {_BUDGET}`.")
+          "then use it with `select --dictionary`.")
 
 _COMMANDS["dictionary"] = ("write a data dictionary to be filled in, from names and types alone",
                            _add_dictionary, _dictionary)
@@ -959,29 +796,21 @@ _CLIP = (*_BOUNDS, "ranges", "response_center", "intercept")
 def _add_moments(command) -> None:
     "The arguments of `dp-knockoff moments`"
     _add_data(command, "data file(s) with --target; or .npz files to add up")
-    (bounds,) = _add_groups(command, _CLIP).values()
-    bounds.add_argument("--raw", action="store_true",
-                        help="no bounds, for methods none, one and two (default without a dictionary)")
-    add = command.add_argument_group("output").add_argument
-    add("--out", required=True, metavar="FILE", help="where to write the moments (.npz)")
+    _add_parameters(command, _CLIP)
+    command.add_argument("--out", required=True, metavar="FILE", help="where to write the moments (.npz)")
 
-def _clip_of(args, source):
-    "The bounds, if there are any: those given, and what follows from the dictionary"
+def _clip_of(args):
+    "The bounds, if there are any"
+    from dp_knockoff.clip import Clip
     from dp_knockoff.errors import InputError
-    from dp_knockoff.method_moments import MomentsMethod
     given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
-    if args.raw:
-        for name, value in given.items():
-            raise InputError(f"{_option(name, value)} has no meaning for --raw moments: leave one out")
-    if args.raw or not (given or args.dictionary): return None
+    if not given: return None
     if "private" in given.values():
         raise InputError("'private' bounds take passes and budget of their own: find them with `select`, "
                          "or pass public numbers here")
-    if not (args.dictionary or set(_BOUNDS) <= set(given)):
+    if not set(_BOUNDS) <= set(given):
         raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
-    method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
-    method.warn_bounds(source)
-    return method.clip_for(source)
+    return Clip(**_values(given))
 
 def _moments(args) -> None:
     "Collect or add, and save"
@@ -999,18 +828,12 @@ def _moments(args) -> None:
                              "which adds several releases up, too")
         total = _open(args).moments
     else:
-        try:
-            clip = _clip_of(args, _open(args))
-            with _row_bar() as bar: total = _open(args, bar.update)(clip)
-        except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+        clip = _clip_of(args)
+        with _row_bar() as bar: total = _open(args, bar.update)(clip)
     print(f"{total} written to {total.save(args.out)}")
-    if isinstance(total, ExactMoments):
-        clip = total.clip
-        print(f"Row bound {clip.row_bound:.4g}, response bound {clip.response_bound:.4g}, response centre "
-              f"{clip.response_center:.4g}: what is to be added must have the same.")
-    else:
-        print("Without bounds these moments serve methods one, two and none; method moments needs both "
-              "bounds, or a dictionary.")
+    if not isinstance(total, ExactMoments):
+        print("Without --row-bound and --response-bound these moments serve methods one, two and none; "
+              "method moments needs both.")
 
 _COMMANDS["moments"] = ("collect the moments of files, or add up saved ones (which reveal the data)",
                         _add_moments, _moments)
@@ -1041,26 +864,77 @@ def _experiment(args):
     if given["delta"] not in ("2p/n", "1/n"): given["delta"] = _number("--delta", given["delta"])
     return Experiment(**given)
 
+# %% ../nbs/73_cli.ipynb #7c31e0b4
+def _plan_table(args) -> None:
+    "The same for a table with public columns, by our methods"
+    from dp_knockoff.dictionary import as_dictionary
+    from dp_knockoff.errors import InputError, check_option
+    from dp_knockoff.methods import METHODS, chooses, takes
+    from dp_knockoff.planning import plan
+    from dp_knockoff.selection import Question
+    dictionary = as_dictionary(args.dictionary)
+    lawful = all(column.probabilities for column in dictionary.columns.values())
+    usual = "products" if lawful else "moments"
+    word = check_option("--method", args.method or usual, ["moments", "products"])
+    given = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
+    _check_meaning(given, word, False)
+    values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
+    scenario = _scenario(args, dictionary, 1)
+    try:
+        question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
+        method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
+        found = plan(scenario, method, args.power, seed=args.seed, question=question)
+    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
+          f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
+    print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
+
 # %% ../nbs/73_cli.ipynb #94e9fb2d
 def _add_plan(command) -> None:
     "The arguments of `dp-knockoff plan`"
     from dp_knockoff.simulation import METHODS
     add = command.add_argument
-    add("--method", default="two", metavar="WORD", help=f"{', '.join(METHODS)} (default two)")
+    add("--method", metavar="WORD",
+        help=f"{', '.join(METHODS)} (default two); with --dictionary moments or products (default moments, "
+             "or products if the dictionary has all probabilities)")
     add("--power", type=float, default=.8, help="share of the signals to be found (default 0.8)")
     add("--trials", type=int, default=200, help="datasets at each size tried (default 200)")
     _add_experiment(command, bounds="corrected", delta="1e-6")
+    add("--dictionary", metavar="FILE",
+        help="TOML file with public facts about columns: plan for such a table, not for an experiment")
+    _add_parameters(command, _PLANNED)
+    _add_scenario(command, "with --dictionary: ")
+
+_PLANNED = ("row_bound", "response_bound", "response_center", "rounds", "rule", "rows_per_person")
+_SHARED = ("epsilon", "delta", "fdr") # fields of an Experiment that a plan with a dictionary uses as well
+
+def _check_kind(args) -> None:
+    "Options of the paper's experiment do not go with a dictionary, nor the others without"
+    from dataclasses import fields
+
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.simulation import Experiment
+    usual = {field.name: field.default for field in fields(Experiment)}
+    usual |= {"bounds": "corrected", "trials": 200}
+    experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
+    table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
+    wrong, why = (experiment, "with") if args.dictionary else (table, "without")
+    for name in wrong: raise InputError(f"{_option(name)} has no meaning {why} --dictionary: leave it out")
 
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
+    from dp_knockoff.errors import check_option
     from dp_knockoff.methods import takes
     from dp_knockoff.planning import plan, plan_warnings
-    e = _experiment(args)
-    for warning in plan_warnings(e, args.method): print(f"Warning: {warning}", file=sys.stderr)
-    found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
-    how = f", bounds {e.bounds}" if "bounds" in takes(args.method) else ""
+    from dp_knockoff.simulation import METHODS
+    _check_kind(args)
+    if args.dictionary: return _plan_table(args)
+    e, method = _experiment(args), check_option("method", args.method or "two", list(METHODS))
+    for warning in plan_warnings(e, method): print(f"Warning: {warning}", file=sys.stderr)
+    found = plan(e, method, args.power, args.trials, args.seed, args.jobs)
+    how = f", bounds {e.bounds}" if "bounds" in takes(method) else ""
     at = found.point
-    print(f"Method {args.method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
+    print(f"Method {method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(Monte Carlo range {found.low:,} to {found.high:,}).")
     print(f"There: power {at.power:.2f} +- {2 * at.power_se:.2f}, FDR {at.fdr:.2f} +- {2 * at.fdr_se:.2f} "
           f"(bound {e.fdr:g}), {at.trials} simulated datasets.")
