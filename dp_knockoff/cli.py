@@ -9,6 +9,7 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 import warnings
 from functools import cache
 
@@ -16,28 +17,82 @@ from functools import cache
 __all__ = ['parser', 'main']
 
 # %% ../nbs/73_cli.ipynb #8257612d
-_COMMANDS = {} # name -> (what it does, f(command) that adds its arguments, f(args) that runs it)
-
-class _Command(argparse.ArgumentParser):
-    "A command whose arguments are added when it is called"
-    def __init__(self, *args, add=None, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.add = add
+class _Parser(argparse.ArgumentParser):
+    "Says in one sentence what is wrong with the words, and what may have been meant"
+    def __init__(self, *args, add=None, commands=(), **kwargs):
+        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+                         **kwargs)
+        self.add = add           # f(command) that adds its arguments, when it is called
+        self.commands = commands # the first word is one of these, and has options of its own
 
     def parse_known_args(self, args=None, namespace=None):
         if self.add: self.add(self)
         self.add = None
-        return super().parse_known_args(args, namespace)
+        words = sys.argv[1:] if args is None else list(args)
+        self._check_words(words)
+        return super().parse_known_args(words, namespace)
+
+    def _check_words(self, words: list) -> None:
+        "The first word is a command, if there are some, and what begins with -- is an option"
+        from dp_knockoff.errors import guess
+        first = next((j for j, word in enumerate(words) if not word.startswith("-")), len(words))
+        for word in words[first:first + 1] if self.commands else ():
+            if word not in self.commands: self.error(f"{word!r} is no command{guess(word, self.commands)}")
+        own = words[:first] if self.commands else words
+        known = self._option_string_actions
+        shown = [option for option, action in known.items() if action.help != argparse.SUPPRESS]
+        for option in (word.partition("=")[0] for word in own if word.startswith("--")):
+            if option not in known: self.error(f"{option} is no option{guess(option, shown)}")
+
+    def error(self, message: str):
+        self.exit(2, f"dp-knockoff: {message}; see `{self.prog} --help`\n")
+
+# %% ../nbs/73_cli.ipynb #9a41c0d3
+_COMMANDS = {} # name -> (what it does, f(command) that adds its arguments, f(args) that runs it)
+_CODES = """exit codes:
+  0    done (also if whoever reads the output stops reading)
+  1    a fault of dp-knockoff itself; its traceback is worth a report
+  2    bad input: one sentence says what it is, and the way out
+  130  interrupted; what was finished before is written"""
+_BUDGET = "--epsilon 1 --delta 1e-6"
+_LINES = { # examples, as they are typed
+    "": ("dictionary wage.csv --target wage --out wage.toml",
+         f"select wage.csv --dictionary wage.toml {_BUDGET}",
+         "demo"),
+    "select": (f"select wage.csv --dictionary wage.toml {_BUDGET}",
+               f"select wage.parquet --target wage {_BUDGET} \\\n"
+               "    --row-bound 2 --response-bound 20 --response-center private --out wage.json",
+               "select release.npz --fdr 0.1 --rule by"),
+    "release": (f"release wage.csv --dictionary wage.toml {_BUDGET} \\\n    --out release.npz",
+                "release trial.csv --dictionary design.toml --ledger trial.jsonl \\\n"
+                f"    {_BUDGET} --out trial.npz",
+                "select release.npz --fdr 0.1"),
+    "ledger": (f"ledger wage.jsonl --create {_BUDGET}", "ledger wage.jsonl"),
+    "dictionary": ("dictionary wage.csv --target wage",
+                   "dictionary wage.parquet --target wage --out wage.toml"),
+    "moments": ("moments north.csv --dictionary wage.toml --out north.npz",
+                "moments north.npz south.npz --out total.npz",
+                f"select total.npz {_BUDGET}"),
+    "plan": ("plan --method moments --p 20 --k 5", "plan --method two --bounds tight --power 0.9"),
+    "figure": ("figure --out figure", "figure --sizes 1e4,1e5 --trials 50 --methods two,moments --resume"),
+    "demo": ("demo", "demo --n 500 --p 20 --k 8 --amplitude 0.5 --out demo.svg"),
+}
+
+def _examples(name: str) -> str:
+    "Some lines to begin with"
+    return "\n".join(["examples:", *(f"  dp-knockoff {line}" for line in _LINES.get(name, ()))])
 
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     from dp_knockoff import __version__
-    top = argparse.ArgumentParser(
-        prog="dp-knockoff", description="Variable selection with false discovery rate control, by knockoffs.")
+    top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
+                  description="Variable selection with false discovery rate control, by knockoffs.")
     top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Command)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands",
+                                  parser_class=_Parser)
     for name, (what, add, run) in _COMMANDS.items():
-        command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", add=add)
+        command = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", add=add,
+                                      epilog=_examples(name))
         command.set_defaults(run=run)
     return top
 
@@ -68,7 +123,7 @@ def _complain(sentence: str, code: int) -> int:
 
 def _warn(message, *where) -> None:
     "A warning on standard error, without the line of code that gave it"
-    print(f"Warning: {message}", file=sys.stderr)
+    print(f"Warning: {_spelled(str(message))}", file=sys.stderr)
 
 # %% ../nbs/73_cli.ipynb #5c3259ff
 def _option(name: str, value=None) -> str:
@@ -219,6 +274,24 @@ _OPTIONS = { # parameters that are no plain numbers: what to write, how it is re
     "delta_split": ("A,B,...", _shares, None),
 }
 
+_GROUPS = { # of options, as --help shows them
+    "privacy": ("epsilon", "delta", "rows_per_person", "epsilon_split", "delta_split"),
+    "bounds and other public facts (from the dictionary, unless given)":
+        ("row_bound", "response_bound", "response_center", "ranges", "intercept", "law", "sigma", "beta_norm",
+         "beta_max", "bounds"),
+    "selection": ("fdr", "rule", "statistic", "s", "offset"),
+}
+_METHOD = "method" # the group of all other parameters
+
+def _add_groups(command, names) -> dict:
+    "Options for these parameters of the methods, in groups; returns the groups"
+    wanted = {title: [name for name in group if name in names] for title, group in _GROUPS.items()}
+    grouped = {name for own in wanted.values() for name in own}
+    wanted[_METHOD] = [name for name in names if name not in grouped]
+    groups = {title: command.add_argument_group(title) for title, own in wanted.items() if own}
+    for title, group in groups.items(): _add_parameters(group, wanted[title])
+    return groups
+
 def _add_parameters(command, names) -> None:
     "An option for each of these parameters of the methods; its value stays None if it is not given"
     from dp_knockoff.methods import METHODS, takes
@@ -256,12 +329,15 @@ def _add_scenario(command, when: str = "") -> None:
 # %% ../nbs/73_cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
     "Which files, and which of their columns"
-    add = command.add_argument
-    add("data", nargs="+", help=what)
+    command.usage = f"{command.prog} FILE [FILE ...] [options]"
+    add = command.add_argument_group("data").add_argument
+    add("data", nargs="+", metavar="FILE", help=what)
     add("--target", metavar="NAME", help="name of the response's column (default: the dictionary's)")
     add("--dictionary", metavar="FILE",
         help="TOML file with public facts about the columns: levels of text, ranges, groups, probabilities")
     add("--columns", metavar="NAME,...", help="the columns to use (default: all but the target)")
+    add("--groups", metavar="FILE",
+        help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
 
@@ -273,36 +349,47 @@ def _may(what: str) -> list:
     return [word for word, method in METHODS.items()
             if what in inspect.signature(method.release).parameters or hasattr(method.releases, what)]
 
+def _add_method(command, words: list, names) -> dict:
+    "The method, its parameters in groups, and how it draws; returns the groups"
+    from dp_knockoff.methods import METHODS
+    groups = _add_groups(command, names)
+    groups[_METHOD].add_argument(
+        "--method", metavar="WORD",
+        help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
+             "probabilities of all columns)")
+    add = groups["privacy"].add_argument
+    add("--ledger", metavar="FILE",
+        help=f"[{', '.join(word for word in _may('ledger') if word in words)}] enter the release into this "
+             "ledger first, and refuse to overspend")
+    add("--simulation", action="store_true",
+        help="draw NumPy's noise, to try things out: NOT private, and the result says so")
+    add("--simulate", action="store_true", dest="simulation", help=argparse.SUPPRESS) # its older name
+    add("--seed", type=int, help="for --simulation and method none: the same numbers every time")
+    lines = [textwrap.fill(f"{METHODS[word].__doc__}.", 78, initial_indent=f"  {word:<10}",
+                           subsequent_indent=" " * 12) for word in words]
+    command.epilog = "\n".join(["methods:", *lines, "", command.epilog or ""])
+    return groups
+
 def _add_select(command) -> None:
     "The arguments of `dp-knockoff select`"
     from dp_knockoff.methods import METHODS
-    _add_data(command, "file(s): .csv, .csv.gz, .parquet, or .npz as written by `dp-knockoff moments` or "
-                       "--save-release")
-    add = command.add_argument
-    add("--method", metavar="WORD",
-        help=f"{', '.join(METHODS)}: see below (default {_DEFAULT}; products, if the dictionary has the "
-             "probabilities of all columns)")
-    _add_parameters(command, _methods_of())
-    add("--groups", metavar="FILE",
-        help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
-    add("--simulate", action="store_true",
-        help="draw NumPy's noise, to try things out: NOT private, and the result says so")
-    add("--seed", type=int, help="for --simulate and method none: the same numbers every time")
-    add("--ledger", metavar="FILE",
-        help=f"[{', '.join(_may('ledger'))}] enter the release into this ledger first, and refuse to "
-             "overspend")
+    _add_data(command, "data (.csv, .csv.gz, .parquet), moments (.npz, of `dp-knockoff moments`), or a "
+                       "release (.npz, of `dp-knockoff release`)")
+    _add_method(command, list(METHODS), _methods_of())
+    add = command.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print the result as JSON")
     add("--out", action="append", default=[], metavar="FILE",
-        help="also write it: .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
+        help="also write it: a report .html, .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
     add("--save-release", metavar="FILE",
         help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
              "it to others")
+    trying = command.add_argument_group("trying out")
+    add = trying.add_argument
     add("--dry-run", action="store_true",
         help="spend nothing, read no rows but the first lines of a CSV file: print the plan, the noise, and "
              "the power to expect")
     add("--rows", metavar="COUNT", help="for --dry-run: number of rows, where the file does not tell")
-    _add_scenario(command, "for --dry-run: ")
-    command.epilog = "Methods. " + " ".join(f"{word}: {method.__doc__}." for word, method in METHODS.items())
+    _add_scenario(trying, "for --dry-run: ")
 
 # %% ../nbs/73_cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
@@ -336,10 +423,18 @@ def _check_complete(word: str, given: dict) -> None:
             meaning = _comments(METHODS[word])[name]
             raise InputError(f"{missing}: method {word} needs a public number ({meaning})")
 
+_PASSED = re.compile(r"(?<!-)\b(\w+)=(?:'(\w+)'|([\d.e-]*\d)|\[?(\.\.\.)\]?)") # as Python passes a value
+
 def _spelled(sentence: str) -> str:
-    "A refusal whose first word is a parameter, with the option in its place"
+    "A refusal with options in place of parameters: its first word, and what it says to pass"
+    known = {*_methods_of(), "columns", "dictionary", "groups"}
+    def option(found):
+        value = found[2] or found[3] or found[4]
+        return f"{_option(found[1])} {value}" if found[1] in known else found[0]
+    wrong, colon, way_out = sentence.partition(": ")
+    sentence = wrong + colon + _PASSED.sub(option, way_out)
     found = re.match(r"(\w+)(?= is missing|=)", sentence)
-    if not found or found[1] not in _methods_of(): return sentence
+    if not found or found[1] not in known: return sentence
     rest = re.sub(r"^=None is [^:]*", " is missing", sentence[found.end():])
     return _option(found[1]) + rest
 
@@ -360,49 +455,59 @@ def _draw(args, word: str, released: bool) -> dict:
 
     from dp_knockoff.errors import InputError
     from dp_knockoff.methods import METHODS
-    given = {"simulate": args.simulate or None, "ledger": args.ledger, "seed": args.seed}
+    given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
     given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
     if released:
         for name in given:
             raise InputError(f"--{name} has no meaning for a release that exists, for no noise is drawn: "
                              "leave it out")
     known = inspect.signature(METHODS[word].release).parameters
-    if "simulate" in given and "simulation" not in known:
-        raise InputError(f"--simulate has no meaning for --method {word}, which draws no noise: leave it out")
+    if "simulation" in given and "simulation" not in known:
+        raise InputError(f"--simulation has no meaning for --method {word}, which draws no noise: "
+                         "leave it out")
     if "ledger" in given and "ledger" not in known:
         raise InputError(f"--ledger has no meaning for --method {word}, "
                          "which is not differentially private for every pair of neighbours: leave it out")
-    if "seed" in given and "simulation" in known and not args.simulate:
+    if "seed" in given and "simulation" in known and not args.simulation:
         raise InputError("--seed belongs to simulations, and a release draws its noise from the operating "
-                         "system: pass --simulate to try things out, or leave --seed out")
+                         "system: pass --simulation to try things out, or leave --seed out")
     draw = {"random_state": args.seed}
-    if args.simulate: draw["simulation"] = True
+    if args.simulation: draw["simulation"] = True
     if args.ledger: draw["ledger"] = _open_ledger(args.ledger)
     return draw
 
 # %% ../nbs/73_cli.ipynb #e25beda7
-def _check_archive(option: str, path: str) -> None:
+def _check_archive(option: str, path: str, what: str = "moments") -> None:
     "A place for a NumPy archive"
     from dp_knockoff.archives import check_place
     from dp_knockoff.errors import InputError
     if not path.endswith(".npz"):
-        raise InputError(f"{option} {path!r} does not end in .npz: moments are kept as NumPy archives")
+        raise InputError(f"{option} {path!r} does not end in .npz: {what} are kept as NumPy archives")
+    check_place(path)
+
+_TEXTS = (".html", ".json", ".csv")   # what --out writes as text
+_PICTURES = (".png", ".pdf", ".svg")  # and as a picture
+
+def _check_out(path: str) -> None:
+    "A place for a result, by an ending that is known"
+    from dp_knockoff.archives import check_place
+    from dp_knockoff.errors import InputError, listed
+    if not path.lower().endswith(_TEXTS + _PICTURES):
+        way_out = " (to keep the release, pass --save-release)" if path.lower().endswith(".npz") else ""
+        raise InputError(f"--out {path!r} has an ending that says nothing here{way_out}: "
+                         f"choose one of {listed(_TEXTS + _PICTURES)}")
     check_place(path)
 
 def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
-    from dp_knockoff.archives import check_place
     from dp_knockoff.errors import InputError
-    from dp_knockoff.plots import check_picture
-    for out in args.out:
-        check = check_place if out.lower().endswith((".json", ".csv")) else check_picture
-        check(out)
+    for out in args.out: _check_out(out)
     if not args.save_release: return
     if word not in _may("save"):
         raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
     if released and len(_paths(args)) == 1:
         raise InputError("--save-release has no meaning for one release that exists: leave it out")
-    _check_archive("--save-release", args.save_release)
+    _check_archive("--save-release", args.save_release, "releases")
 
 def _paths(args) -> list:
     "The files that are meant"
@@ -453,17 +558,24 @@ def _asked(args) -> tuple:
     from dp_knockoff.setting import PaperMethod
     released = _released_by(args) is not None
     word = _released_by(args) or _word_of(args)
-    given = {name: getattr(args, name) for name in _methods_of() if getattr(args, name) is not None}
+    given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
     if given.get("intercept") is False and issubclass(METHODS[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released)
     if not released: _check_complete(word, given)
     draw = _draw(args, word, released)
-    _check_places(args, word, released)
+    if hasattr(args, "save_release"): _check_places(args, word, released)
     values = _values(given)
     question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
     if released: return None, question, draw
     method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
+    if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
     return method, question, draw
+
+def _complete(args, method):
+    "The method with all that follows from the dictionary, as a release would find out by itself"
+    source = _open(args)
+    if hasattr(method, "warn_bounds"): method.warn_bounds(source)
+    return method.completed(source) if hasattr(method, "completed") else method
 
 # %% ../nbs/73_cli.ipynb #a453719c
 def _open(args, progress=None):
@@ -511,16 +623,16 @@ def _selection(args, method, question, draw: dict):
 _MOST = 60 # rows of the table
 
 def _selection_table(selection) -> str:
-    "Feature, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
+    "Variable, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
     import numpy as np
 
     from dp_knockoff.selection import intervals_in_words
     intervals = intervals_in_words(selection)
     order = np.argsort(-selection.W, kind="stable")
-    width = max(7, *(len(selection.names[j]) for j in order[:_MOST]))
+    width = max(8, *(len(selection.names[j]) for j in order[:_MOST]))
     label = selection.label
     head = "  estimate (adjusted 95 % interval)" if intervals else ""
-    lines = [f"{'feature':<{width}} {label:>11}  sign  selected{head}"]
+    lines = [f"{'variable':<{width}} {label:>11}  sign  selected{head}"]
     for j in order[:_MOST]:
         sign = "-0+"[int(selection.signs[j]) + 1]
         name, chosen = selection.names[j], "yes" if selection.support[j] else ""
@@ -538,14 +650,33 @@ def _as_json(selection) -> str:
     release = selection.release
     effects = None if selection.estimate is None else [row._asdict() for row in selection.effects]
     return json.dumps({
-        "selected": list(selection.selected), "features": list(selection.names), "W": selection.W.tolist(),
+        "selected": list(selection.selected), "variables": list(selection.names), "W": selection.W.tolist(),
         "signs": selection.signs.tolist(),
         "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
         "method": selection.method, "rule": selection.rule,
         "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
         "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
         "noise": selection.noise, "guarantee": selection.guarantee, "explanation": selection.explain(),
-        "notes": list(selection.notes), "effects": effects}, indent=1)
+        "notes": list(selection.notes), "effects": effects,
+        "diagnosis": selection.diagnosis.to_dicts()}, indent=1)
+
+_NUMBERS = ("estimate", "se", "low", "high", "pvalue") # of a variable, where there are estimates
+
+def _selection_csv(selection) -> str:
+    "A line a variable; guarantee and diagnosis stand in every line, for a table is cut and pasted"
+    known = [dict(zip(selection.table().head, row)) for row in selection.table()]
+    numbers = [name for name in _NUMBERS if name in selection.table().head]
+    same = {"guarantee": selection.guarantee,
+            "diagnosis": " ".join(f"{f.subject}: {f.found} {f.change}" for f in selection.diagnosis)}
+    if selection.release.simulated: same["simulation"] = "NOT private"
+    columns = zip(selection.names, selection.W, selection.signs, selection.support, known)
+    rows = [(name, f"{W:.17g}", sign, int(chosen), *(_digits(row[number]) for number in numbers),
+             *same.values()) for name, W, sign, chosen, row in columns]
+    return _as_csv(["variable", "W", "sign", "selected", *numbers, *same], rows)
+
+def _digits(number: float) -> str:
+    "All digits of a number; nothing where there is none"
+    return "" if number != number else f"{number:.17g}"
 
 def _as_csv(header, rows) -> str:
     "A table as CSV"
@@ -571,17 +702,15 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _write_selection(selection, path: str) -> None:
-    "JSON, a table or a picture, by the file's ending"
-    if path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
-    elif path.lower().endswith(".csv"):
-        columns = zip(selection.names, selection.W, selection.signs, selection.support)
-        rows = [(name, f"{W:.17g}", sign, int(chosen)) for name, W, sign, chosen in columns]
-        header = ["feature", "W", "sign", "selected"]
-        if selection.release.simulated: # every line says so: a table is cut and pasted
-            header = [*header, "simulation"]
-            rows = [(*row, "NOT private") for row in rows]
-        _write_text(path, _as_csv(header, rows))
+def _write_selection(selection, path: str, args) -> None:
+    "A report, JSON, a table or a picture, by the file's ending"
+    from dp_knockoff.dictionary import as_dictionary
+    from dp_knockoff.report import write_report
+    if path.lower().endswith(".html"):
+        target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
+        write_report(selection, path, target=target, ledger=args.ledger)
+    elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
+    elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
     else: _draw_selection(selection, path)
 
 # %% ../nbs/73_cli.ipynb #3928d553
@@ -729,13 +858,57 @@ def _select(args) -> None:
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out)
+    for out in args.out: _write_selection(selection, out, args)
     if args.json: return print(_as_json(selection))
-    sentences = selection.explain(), selection.guarantee, *selection.notes
+    explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
+    sentences = explained, selection.guarantee, *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
+    if len(selection.diagnosis): print("", "To find more:", selection.diagnosis, sep="\n")
 
-_COMMANDS["select"] = ("select variables in files, saved moments or a release, with a privacy budget",
+_COMMANDS["select"] = ("select variables in data, with a privacy budget, or in a release, at no cost",
                        _add_select, _select)
+
+# %% ../nbs/73_cli.ipynb #5e1ea5e1
+def _add_release(command) -> None:
+    "The arguments of `dp-knockoff release`"
+    from dp_knockoff.methods import takes
+    words = _may("save")
+    _add_data(command, "data (.csv, .csv.gz, .parquet), or moments (.npz, of `dp-knockoff moments`)")
+    names = [name for name in _methods_of() if any(name in takes(word) for word in words)]
+    _add_method(command, words, names)
+    add = command.add_argument_group("output").add_argument
+    add("--out", required=True, metavar="FILE", help="where to write the release (.npz)")
+
+def _made(args):
+    "The release that the arguments ask for; everything is checked before the data is read"
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.rows import one_blas_thread
+    for path in _releases(_paths(args)):
+        raise InputError(f"{path!r} is a release already: select from it with `dp-knockoff select {path}`")
+    _check_archive("--out", args.out, "releases")
+    if _word_of(args) not in _may("save"):
+        raise InputError(f"--method {args.method} has no release that can be kept: "
+                         f"choose {' or '.join(_may('save'))}, or use `dp-knockoff select`")
+    method, _, draw = _asked(args)
+    with _row_bar() as bar, one_blas_thread():
+        return method.release(method.open(_open(args, bar.update)), **draw)
+
+def _release(args) -> None:
+    "Check, read, release, save; say what was spent and guaranteed, and how to go on"
+    from dp_knockoff.errors import InputError
+    try: release = _made(args)
+    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    release.save(args.out)
+    print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
+          f"written to {args.out}.")
+    if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
+    guarantee = release.guarantee if release.simulated else f"Guarantee: {release.guarantee}"
+    print(guarantee, *release.notes(release.estimate()), sep="\n")
+    print("Select from it, as often as you like, at no further cost:\n"
+          f"  dp-knockoff select {args.out} --fdr 0.2")
+
+_COMMANDS["release"] = ("spend a privacy budget on data and keep what comes out, without selecting",
+                        _add_release, _release)
 
 # %% ../nbs/73_cli.ipynb #c071d834
 def _add_ledger(command) -> None:
@@ -785,7 +958,7 @@ def _dictionary(args) -> None:
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
     print(f"{args.out} written from names and types alone: fill in ranges and levels from what is public, "
-          "then use it with `select --dictionary`.")
+          f"then `dp-knockoff select {args.data} --dictionary {args.out} {_BUDGET}`.")
 
 _COMMANDS["dictionary"] = ("write a data dictionary to be filled in, from names and types alone",
                            _add_dictionary, _dictionary)
@@ -796,21 +969,29 @@ _CLIP = (*_BOUNDS, "ranges", "response_center", "intercept")
 def _add_moments(command) -> None:
     "The arguments of `dp-knockoff moments`"
     _add_data(command, "data file(s) with --target; or .npz files to add up")
-    _add_parameters(command, _CLIP)
-    command.add_argument("--out", required=True, metavar="FILE", help="where to write the moments (.npz)")
+    (bounds,) = _add_groups(command, _CLIP).values()
+    bounds.add_argument("--raw", action="store_true",
+                        help="no bounds, for methods none, one and two (default without a dictionary)")
+    add = command.add_argument_group("output").add_argument
+    add("--out", required=True, metavar="FILE", help="where to write the moments (.npz)")
 
-def _clip_of(args):
-    "The bounds, if there are any"
-    from dp_knockoff.clip import Clip
+def _clip_of(args, source):
+    "The bounds, if there are any: those given, and what follows from the dictionary"
     from dp_knockoff.errors import InputError
+    from dp_knockoff.method_moments import MomentsMethod
     given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
-    if not given: return None
+    if args.raw:
+        for name, value in given.items():
+            raise InputError(f"{_option(name, value)} has no meaning for --raw moments: leave one out")
+    if args.raw or not (given or args.dictionary): return None
     if "private" in given.values():
         raise InputError("'private' bounds take passes and budget of their own: find them with `select`, "
                          "or pass public numbers here")
-    if not set(_BOUNDS) <= set(given):
+    if not (args.dictionary or set(_BOUNDS) <= set(given)):
         raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
-    return Clip(**_values(given))
+    method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
+    method.warn_bounds(source)
+    return method.clip_for(source)
 
 def _moments(args) -> None:
     "Collect or add, and save"
@@ -828,12 +1009,18 @@ def _moments(args) -> None:
                              "which adds several releases up, too")
         total = _open(args).moments
     else:
-        clip = _clip_of(args)
-        with _row_bar() as bar: total = _open(args, bar.update)(clip)
+        try:
+            clip = _clip_of(args, _open(args))
+            with _row_bar() as bar: total = _open(args, bar.update)(clip)
+        except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     print(f"{total} written to {total.save(args.out)}")
-    if not isinstance(total, ExactMoments):
-        print("Without --row-bound and --response-bound these moments serve methods one, two and none; "
-              "method moments needs both.")
+    if isinstance(total, ExactMoments):
+        clip = total.clip
+        print(f"Row bound {clip.row_bound:.4g}, response bound {clip.response_bound:.4g}, response centre "
+              f"{clip.response_center:.4g}: what is to be added must have the same.")
+    else:
+        print("Without bounds these moments serve methods one, two and none; method moments needs both "
+              "bounds, or a dictionary.")
 
 _COMMANDS["moments"] = ("collect the moments of files, or add up saved ones (which reveal the data)",
                         _add_moments, _moments)
