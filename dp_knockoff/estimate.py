@@ -19,13 +19,23 @@ from .mechanisms import Budget
 from .moments import joined
 from .noisy_gram import denoised, inverse_bias, ridge, unbiased_inverse
 from .randomness import stream
-from .selection import ESTIMATE_RULES, Estimate, Release, in_words
+from dp_knockoff.selection import (
+    CAUSE,
+    ESTIMATE_RULES,
+    GENERAL,
+    Estimate,
+    Finding,
+    Release,
+    collinear_in_words,
+    collinear_pairs,
+    in_words,
+)
 from .statistics import Statistic
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['CANONICAL', 'spread_of', 'MomentRounds', 'MomentsEstimate', 'estimate_coefficients', 'canonical', 'unit_in_words',
-           'CanonicalRelease', 'StrictRelease', 'PrivateMoments']
+__all__ = ['CANONICAL', 'spread_of', 'MomentRounds', 'MomentsEstimate', 'estimate_coefficients', 'canonical', 'gain',
+           'bound_finding', 'column_findings', 'unit_in_words', 'CanonicalRelease', 'StrictRelease', 'PrivateMoments']
 
 # %% ../nbs/52_estimate.ipynb #7812e0a7
 _MOST_CLAMPED = .5       # shares of clamped residuals are never taken for more
@@ -276,6 +286,82 @@ def canonical(
     products = np.matmul(P, (beta / sd)[..., None])[..., 0] / C
     return gram(Sigma, s), knockoff_products(Sigma, s, products, rng.standard_normal(beta.shape))
 
+# %% ../nbs/52_estimate.ipynb #2c8083f0
+_USUAL_SDS = 3.0     # a response bound of so many standard deviations is about right
+_FAR_BOUND = 8.0     # one above so many is far too high
+_FAR_ROWS = 4.0      # and so is a row bound of so many times the usual norm
+_FAR_CENTER = 2.0    # standard deviations from zero from which a response wants another centre
+_FAR_MEAN = 2.5      # and from which a column does
+_UNLIKE = 10.0       # ratio of columns' sizes from which units are unlike ...
+_SURELY_UNLIKE = 5.0 # ... if the noise leaves at least this one
+_SCALED_DOWN = .01   # mean squared weight of rows from which a row bound is far too low
+_LARGELY_NOISE = .3  # zeta from which a result warns: the error of V is of this order
+
+def gain(
+    factor,       # by which the noise of privacy would be smaller
+    share: float, # of it in the variance of an estimate
+) -> float:
+    "By which factor an estimate would gain on its noise"
+    return float((1 - share + share / max(factor, 1.0)**2)**-.5)
+
+def bound_finding(
+    bound: float,   # on a response
+    size: float,    # root mean square of the responses, at most
+    effect: float,  # of a better one
+) -> list:          # of (effect, Finding)
+    "A response bound that is far above the responses"
+    if bound <= _FAR_BOUND * size: return []
+    found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
+             f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
+    change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
+    return [(max(effect, CAUSE), Finding("response bound", found, change))]
+
+def column_findings(
+    names: tuple,  # of the columns of x
+    G: np.ndarray, # Gram matrix, a column of ones last if there is one
+    sd: float,     # standard deviation of the noise on its entries
+    share: float,  # of the noise of privacy in the variance of an estimate
+    change,        # f(names) -> what to do about these columns
+) -> list:         # of (effect, Finding)
+    "Columns of unlike units, and columns whose mean is far from zero"
+    return [*_unlike_units(names, G, sd, share, change), *_far_means(names, G, sd, share, change)]
+
+def _means(G: np.ndarray, p: int, sd: float) -> np.ndarray:
+    "Means of p columns over the entry of the ones; zero where there are no ones to be seen"
+    seen = len(G) > p and G[-1, -1] > 2 * 2**.5 * sd
+    return G[:p, -1] / G[-1, -1] if seen else np.zeros(p)
+
+def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
+    "Columns that are far smaller than the spread of the largest"
+    p, floor = len(names), max(2**.5 * sd, 1e-300)
+    size2 = np.diag(G)[:p]
+    spread2 = size2 - _means(G, p, sd)**2 * G[-1, -1]
+    large, sure = spread2.max(), size2.clip(0) + 2 * floor
+    small = np.flatnonzero((size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large))
+    if not len(small): return []
+    effect = np.sqrt(spread2.clip(0).mean() / np.maximum(size2, floor)).mean()
+    ratio = np.sqrt(large / sure[small].max())
+    found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
+             f"of {names[int(spread2.argmax())]!r}, and little of them is left beside the noise.")
+    return [(max(gain(effect, share), CAUSE), Finding("units of the columns", found, change(names)))]
+
+def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
+    "Columns whose mean is many times their spread"
+    p, means = len(names), _means(G, len(names), sd)
+    size2, mean2 = np.diag(G)[:p], means**2 * G[-1, -1]
+    noise = sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
+    far = np.flatnonzero((size2 > 3 * 2**.5 * sd) & (mean2 > _FAR_MEAN**2 * (size2 - mean2 + noise)))
+    if not len(far): return []
+    left = np.maximum(size2 - mean2, np.maximum(noise, 1e-300))
+    each = np.where(np.isin(np.arange(p), far), np.sqrt(np.abs(size2) / left), 1.0)
+    worst = far[np.argmax(each[far])]
+    found = (f"{listed(names[j] for j in far)}: means are far from zero, for {names[worst]!r} about "
+             f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
+             "into them, and a column without spread cannot be told from the intercept.")
+    effect = max(gain(each.mean(), share), CAUSE)
+    way_out = f"{change([names[j] for j in far])} Leave out what is constant."
+    return [(effect, Finding("means of the columns", found, way_out))]
+
 # %% ../nbs/52_estimate.ipynb #88a78019
 CANONICAL = Statistic("lasso", "lcd", 2.0) # the noise of every product is 1: a penalty of 2 is one of it
 
@@ -302,6 +388,11 @@ class CanonicalRelease(Release):
 
 _MANY_CLAMPED = .05 # share of clamped responses from which a result warns
 
+def _in_a_note(finding: Finding) -> str:
+    "A finding as one sentence of a note"
+    mark = ";" if ":" in finding.found else ":"
+    return f"{finding.found[:-1]}{mark} {finding.change[0].lower()}{finding.change[1:]}"
+
 class StrictRelease(Release):
     "A release of sums over rows, private for every pair of neighbours: those of disjoint rows add up"
     alike: tuple          # names of what must agree before two are added
@@ -327,10 +418,26 @@ class StrictRelease(Release):
         harm: str, # what clamping does to the result
     ) -> list:     # of sentences
         "A sentence if many responses were clamped"
+        return [_in_a_note(finding) for _, finding in self._clamping(harm)]
+
+    def _clamping(self, harm: str) -> list:
+        "A finding if many responses were clamped"
         share, sd = float(np.ravel(self.clamped)[-1]) / self.n, self.clamped_sd / self.n
         if share <= _MANY_CLAMPED + 2 * sd: return []
-        return [f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were clamped, "
-                f"which {harm}: raise response_bound."]
+        found = (f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were clamped, "
+                 f"which {harm}.")
+        return [(1 / (1 - min(share, .9)), Finding("response bound", found, "Raise response_bound."))]
+
+    def response_findings(self,
+        share: float, # of the noise of privacy in the variance of an estimate
+        harm: str,    # what clamping does to the result
+    ) -> list:        # of (effect, Finding)
+        "A response bound that is far too high, or too low"
+        bounds, sds = self.bounds, self.product_sds
+        size = np.sqrt((np.maximum(self.squares, 0.0) + 2 * self.square_sds) / self.n)
+        better = sds * np.minimum(_USUAL_SDS * size / bounds, 1.0) # one a round
+        factor = np.sqrt((better**-2.0).sum() / (sds**-2.0).sum())
+        return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + self._clamping(harm)
 
     def __add__(self, other):
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
@@ -358,11 +465,9 @@ class StrictRelease(Release):
 def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 # %% ../nbs/52_estimate.ipynb #60929703
-_LARGELY_NOISE = .3   # zeta from which a result warns: the error of V is of this order
-_COLLINEAR = .95      # correlation from which two columns can hardly be told apart
-_SURE = .02           # if the noise on it has no larger standard deviation
 _PAIRS = 3            # that a note names at most
 _LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
+_MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -398,6 +503,8 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     sds = ("gram_sd", "product_sds", "square_sds", "weights_sd")
     choices = ("s", "sigma")
 
+    @property
+    def unknown(self) -> tuple: return () if self.clip.intercept else ("the means of columns and responses",)
     @property
     def rounds(self) -> int: return len(self.products)
     @property
@@ -438,19 +545,87 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
             offset[-1] = self.clip.response_center
         return A, offset
 
+    def _adjusted(self) -> np.ndarray:
+        "The Gram matrix of the columns of x, adjusted for the column of ones"
+        p = len(self.variables.index)
+        if p == len(self.columns): return self.gram
+        ones = self.gram[:p, -1]
+        return self.gram[:p, :p] - np.outer(ones, ones) / max(self.gram[-1, -1], self.gram_sd)
+
     def collinear(self) -> list: # of (name, name, correlation), the closest first
         "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
-        p = len(self.variables.index)
-        G = self.gram[:p, :p]
-        if p < len(self.columns): # the column of ones takes part in the fit
-            ones = self.gram[:p, -1]
-            G = G - np.outer(ones, ones) / max(self.gram[-1, -1], self.gram_sd)
-        size = np.sqrt(np.maximum(np.diag(G), self.gram_sd))
-        with np.errstate(divide="ignore"): unsure = self.gram_sd / np.outer(size, size)
-        r = np.where(unsure < _SURE, G / np.outer(size, size), 0.0)
-        pairs = [(i, j) for i in range(p) for j in range(i) if abs(r[i, j]) > _COLLINEAR]
-        pairs.sort(key=lambda pair: -abs(r[pair]))
-        return [(self.columns[j], self.columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
+        return collinear_pairs(self.columns, self._adjusted(), self.gram_sd)
+
+    def noise_share(self, estimate=None) -> float:
+        "The usual share of the noise of privacy in the variance of an estimate"
+        e, p = estimate or estimate_coefficients(self), len(self.variables.index)
+        sampling = float(e.sigma)**2 * np.diag(self.inverse[0])[:p] / np.diag(e.V)[:p]
+        return float(1 - np.median(np.minimum(sampling, 1.0)))
+
+    def findings(self, estimate=None) -> list: # of (effect, Finding)
+        "What in the bounds, units and columns keeps effects from being seen"
+        share, p = self.noise_share(estimate), len(self.variables.index)
+        columns = column_findings(self.columns[:p], self.gram, self.gram_sd, share, self._about_ranges)
+        found = [*self._faults(), *columns, *self._rows(share), *self._center(share),
+                 *self.response_findings(share, "bends the model")]
+        if not self.lost_intercept: return found
+        return [(np.inf if one in columns else one[0], one[1]) for one in found] # they lost the intercept
+
+    def _about_ranges(self, names) -> str:
+        "What to do about columns of unlike units or far means"
+        without = [name for name in names if name not in self.clip.ranges]
+        if not without: return f"Narrow the ranges of {listed(names)} to where their values are."
+        return f"Pass public ranges, about as wide as the values, of {listed(without)}."
+
+    def _faults(self) -> list: # of (effect, Finding)
+        "What a note warns of, too: a noisy Gram matrix, a lost intercept, lost columns"
+        zeta, lost, found = float(self.inverse[1]), self.lost(), []
+        if zeta > _LARGELY_NOISE:
+            much = "mostly" if zeta > 1 else "largely"
+            text = f"The Gram matrix is {much} noise (ratio {zeta:.2g})."
+            found.append((GENERAL + min(zeta, 1.0) / 10, Finding("Gram matrix", text, _MORE)))
+        if self.lost_intercept:
+            text = ("Rows are so long that scaling leaves nothing of the intercept: no effect can be told "
+                    "from an offset of the response, so nothing is selected.")
+            way_out = "Pass ranges for columns of unlike units, or a higher row bound."
+            found.append((_NOTHING, Finding("intercept", text, way_out)))
+        if lost:
+            part = len(lost) / len(self.variables.index)
+            text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
+                    "are not adjusted for them.")
+            way_out = "Pass ranges, or leave them out." if part < 1 else _MORE
+            found.append((1 + part / 4, Finding("lost columns", text, way_out))) # of little effect on others
+        return found
+
+    def _rows(self, share: float) -> list: # of (effect, Finding)
+        "A row bound far above the rows, or far below them"
+        p, bound = len(self.variables.index), self.clip.row_bound
+        total = np.diag(self.gram)[:p].sum() + 2 * np.sqrt(2 * p) * self.gram_sd
+        usual, weight = np.sqrt(max(total, 0.0) / self.n), (self.weights + 2 * self.weights_sd) / self.n
+        if bound > _FAR_ROWS * usual:
+            ratio = bound / usual
+            found = f"The row bound {bound:.3g} is at least {ratio:.2g} times the usual norm of a row."
+            change = f"Set row_bound to about {usual:.2g}; the noise grows with it."
+            return [(gain(bound / usual, share), Finding("row bound", found, change))]
+        if weight > _SCALED_DOWN: return []
+        found = (f"The row bound {bound:.3g} scales rows, and responses with them, at least "
+                 f"{max(weight, 1e-12)**-.5:.2g} times down.")
+        return [(1.0, Finding("row bound", found, "Raise row_bound to about half the usual norm of a row."))]
+
+    def _center(self, share: float) -> list: # of (effect, Finding)
+        "A response that is far from its centre"
+        if not self.clip.intercept or self.lost_intercept or self.starts[0].any(): return []
+        ones = self.clip.one * self.weights
+        mean, unsure = self.products[0, -1] / ones, self.product_sds[0] / ones
+        sure = max(abs(mean) - 2 * unsure, 0.0)
+        spread2 = max((self.squares[0] + 2 * self.square_sds[0]) / self.weights - sure**2, 0.0)
+        if sure <= _FAR_CENTER * np.sqrt(spread2): return []
+        factor = abs(mean) / np.sqrt(spread2 + unsure**2)
+        center = self.clip.response_center + mean
+        found = f"Responses are about {mean:.3g} from their centre, and spread by at most {spread2**.5:.2g}."
+        change = f"Set response_center to about {center:.3g}, or to 'private', and lower response_bound."
+        first = self.product_sds[0]**-2.0 / (self.product_sds**-2.0).sum() # later rounds subtract the mean
+        return [(gain(1 + first * (factor - 1), share), Finding("response centre", found, change))]
 
     def control(self, rate) -> str:
         "When the error rate is kept"
@@ -468,25 +643,12 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
 
     def notes(self, estimate=None) -> tuple:
         "What was spent, how much noise that meant, and warnings that cost nothing"
-        zeta = float(self.inverse[1])
         rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
         notes = [f"{self.spent_in_words}{rounds}; noise scales: {in_words(self.noise)}; "
                  f"row bound {self.clip.row_bound:.4g}, response bound {self.clip.response_bound:.4g}; "
                  "using this release again is free."]
-        if zeta > _LARGELY_NOISE:
-            much = "mostly" if zeta > 1 else "largely"
-            notes.append(f"The Gram matrix is {much} noise (ratio {zeta:.2g}): "
-                         "expect little power; bring more rows, fewer columns or a larger budget.")
-        if self.lost_intercept:
-            notes.append("Rows are so long that scaling leaves nothing of the intercept: no effect can be "
-                         "told from an offset of the response, so nothing is selected; pass ranges for "
-                         "columns of unlike units, or a lower row bound.")
-        if self.lost():
-            notes.append(f"Lost in the noise: {listed(self.lost())}; their effects cannot be seen, and "
-                         "others' effects are not adjusted for them; pass ranges, or leave them out.")
-        notes += [f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): their effects can "
-                  "hardly be told apart; drop one, or name them as one group."
-                  for a, b, r in self.collinear()[:_PAIRS]]
+        notes += [_in_a_note(finding) for _, finding in self._faults()]
+        notes += [_in_a_note(collinear_in_words(pair)) for pair in self.collinear()[:_PAIRS]]
         notes += self.warnings_of_clamping("bends the model")
         return (*notes, f"Noise drawn by {self.sampler}.")
 

@@ -15,7 +15,7 @@ from .laws import Law, LawUnits, law_of, law_units, open_with_law, row_uniforms
 from .moments import Moments, summariser
 from .passes import MomentsSource, Source
 from .randomness import stream
-from .selection import Method, Question, Release, Selection, release_and_select
+from .selection import Method, Question, Release, Selection, collinear_pairs, release_and_select
 from .sources import open_source
 from .statistics import Statistic
 from .variables import Variables
@@ -40,6 +40,11 @@ class ExactRelease(Release):
     budget = sampler = None
     simulated = False
     noise = {}
+
+    def collinear(self) -> list: # of (name, name, correlation), the closest first
+        "Pairs of columns that can hardly be told apart"
+        p = len(self.columns)
+        return collinear_pairs(self.columns, self.A[:p, :p])
 
     def statement(self, rate, sigma=None) -> str:
         "What a selection without privacy guarantees"

@@ -11,14 +11,22 @@ from functools import partial
 import numpy as np
 
 from .clip import BITS, Clip
-from .errors import InputError, check_count, check_given, check_positive
-from .estimate import CanonicalRelease, unit_in_words
+from .errors import InputError, check_count, check_given, check_positive, listed
+from .estimate import CanonicalRelease, bound_finding, column_findings, gain, unit_in_words
 from .ledger import charged
 from .mechanisms import Budget, check_budget, warn_budget
 from .moments import ExactMoments, fresh_id, summariser
 from .private_moments import ROUND_UP, strict_mu
 from .samplers import as_sampler
-from .selection import ESTIMATE_RULES, Estimate, Method, Question, Selection, release_and_select
+from dp_knockoff.selection import (
+    ESTIMATE_RULES,
+    Estimate,
+    Method,
+    Question,
+    Selection,
+    collinear_pairs,
+    release_and_select,
+)
 from .sources import open_source
 
 # %% auto #0
@@ -56,6 +64,10 @@ class _Longest:
     def __add__(self, other): return _Longest(max(self.norm, other.norm))
 
 # %% ../nbs/54_method_labels.ipynb #600dc844
+def _rescale(names) -> str:
+    "What to do about columns of a public design"
+    return f"Centre and rescale {listed(names)}: the design is public, and so are its means and scales."
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelsRelease(CanonicalRelease):
     "Noisy products of a public design with private responses, as coefficients"
@@ -71,10 +83,13 @@ class LabelsRelease(CanonicalRelease):
     sampler: str       # who drew the noise
     simulated: bool    # was it drawn for a simulation?
     rows_per_person: int # how many responses together are protected
+    gram: np.ndarray   # of the design in bounds, the column of ones (if any) last: public
+    response_bound: float # scaled responses were clamped to it
     groups: dict = field(default_factory=dict) # several columns that are one variable
     response_center: float = 0.0               # public centre of the response, which was subtracted
     method = "labels"
     rules = ESTIMATE_RULES
+    unknown = ("how many responses were clamped",)
 
     @property
     def noise(self) -> dict: return {"products": self.product_sd}
@@ -94,6 +109,31 @@ class LabelsRelease(CanonicalRelease):
     def estimate(self, sigma=None) -> Estimate:
         "Coefficients with their exact covariance"
         return Estimate(self.beta, self.V)
+
+    def noise_share(self, estimate=None) -> float:
+        "The usual share of the noise of privacy in the variance of an estimate"
+        noise = self.product_sd**2 * (np.linalg.inv(self.gram)**2).sum(1)
+        return float(np.median((noise / np.diag(self.V))[:len(self.columns)]))
+
+    def collinear(self) -> list: # of (name, name, correlation), the closest first
+        "Pairs of columns that can hardly be told apart"
+        p, S = len(self.columns), self.gram
+        if self.intercept: S = S - np.outer(S[-1], S[-1]) / S[-1, -1] # adjusted for the column of ones
+        return collinear_pairs(self.columns, S[:p, :p])
+
+    def findings(self, estimate=None) -> list: # of (effect, Finding)
+        "Columns of unlike units or far means, and a response bound far above what the model explains"
+        share, size = self.noise_share(), self._response_size()
+        effect = gain(self.response_bound / size, share)
+        return [*column_findings(self.columns, self.gram, 0.0, share, _rescale),
+                *bound_finding(self.response_bound, size, effect)]
+
+    def _response_size(self) -> float:
+        "Root mean square of the responses, at most: of the fit, without its own noise, and of the residuals"
+        S, noise = self.gram, self.gram @ self.V
+        fit = self.beta @ S @ self.beta - np.trace(noise)
+        unsure = np.sqrt(2 * np.trace(noise @ noise) + 4 * max(self.beta @ noise @ S @ self.beta, 0.0))
+        return float(np.sqrt(max(fit + 2 * unsure, 0.0) / self.n + self.sigma**2))
 
     def in_units(self) -> tuple:
         "Rows are in the units of the data; the intercept gets the centre of the response back"
@@ -197,7 +237,8 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person, source.groups, method.response_center)
+                             not sampler.private, self.rows_per_person, S, float(method.response_bound),
+                             source.groups, method.response_center)
 
 # %% ../nbs/54_method_labels.ipynb #b56eced4
 def labels_filter(

@@ -15,7 +15,7 @@ import numpy as np
 from .archives import load_arrays, save_arrays, written_by_this_version
 from .clip import Clip, clipped_rows, on_grid
 from .errors import LARGEST, InputError, check_count, check_given, check_positive, listed
-from .estimate import CANONICAL, StrictRelease, unit_in_words
+from .estimate import CANONICAL, StrictRelease, gain, unit_in_words
 from .laws import Law, LawUnits, law_of, law_units, open_uniforms, open_with_law, row_uniforms
 from .ledger import charged
 from .mechanisms import Budget, check_budget, warn_budget
@@ -24,7 +24,7 @@ from .passes import MomentsSource, Source
 from .private_moments import CHECK, Units, check_moderate, noisy_products, strict_mu
 from .randomness import stream
 from .samplers import as_sampler, noisy_count
-from .selection import Method, Question, Selection, release_and_select
+from .selection import Finding, Method, Question, Selection, collinear_pairs, release_and_select
 from .statistics import lasso
 from .variables import Variables
 
@@ -152,6 +152,7 @@ _ROUNDS = 3           # where the rows can be read again
 _FIRST = .4           # share of the first of several rounds in mu^2; the others share the rest
 _RESIDUAL_SDS = 2.2   # bound on residuals, in predicted standard deviations
 _LEAST_SHARE = .05    # a residual's bound is never below this share of the first bound
+_FAR_ROWS = 2.0       # a row bound of more than so many usual norms is far too high
 
 def round_shares(rounds: int) -> list:
     "Shares of mu^2: of the rounds, beside the count of clamped responses"
@@ -238,6 +239,7 @@ class ProductsRelease(ProductRounds, StrictRelease):
     sums = ("products", "squares")
     sds = ("product_sds", "square_sds")
     statistic = CANONICAL
+    unknown = ("whether the response's centre is right", "whether the rows follow the law")
 
     @property
     def rounds(self) -> int: return len(self.products)
@@ -249,6 +251,26 @@ class ProductsRelease(ProductRounds, StrictRelease):
     def pair(self, s=None, random_state=None, estimate=None) -> tuple:
         "Least squares on the products, for unit columns and noise level 1"
         return self.canonical()[:2]
+
+    def collinear(self) -> list: # of (name, name, correlation), the closest first
+        "Pairs of columns that can hardly be told apart, under the law"
+        return collinear_pairs(self.columns, self.S)
+
+    def noise_share(self, estimate=None) -> float:
+        "The usual share of the noise of privacy in the variance of a product"
+        _, variance, noise = self.combined()
+        sampling = variance * self.n * self.weight * np.diag(self.S)
+        return float(np.median(noise / (noise + sampling)))
+
+    def findings(self, estimate=None) -> list: # of (effect, Finding)
+        "Bounds that are far too high, or too low"
+        share, usual = self.noise_share(), np.sqrt(np.trace(self.S))
+        found = self.response_findings(share, "costs power, not validity")
+        if self.row_bound <= _FAR_ROWS * usual: return found
+        ratio = self.row_bound / usual
+        text = f"The row bound {self.row_bound:.3g} is {ratio:.2g} times the usual norm of a row."
+        change = f"Leave row_bound out, or set it to about {usual:.2g}; the noise grows with it."
+        return [*found, (gain(self.row_bound / usual, share), Finding("row bound", text, change))]
 
     def promise(self, sigma=None) -> str:
         "What is protected"

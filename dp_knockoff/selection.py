@@ -34,8 +34,9 @@ from .threshold import check_fdr, e_values, ebh_threshold, knockoff_threshold, r
 from .variables import Variables
 
 # %% auto #0
-__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'Estimate', 'in_words', 'Release', 'Question', 'Selection', 'Finding', 'Diagnosis',
-           'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method', 'release_and_select']
+__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'GENERAL', 'CAUSE', 'Estimate', 'in_words', 'Release', 'Question', 'Selection',
+           'Finding', 'Diagnosis', 'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method',
+           'release_and_select']
 
 # %% ../nbs/23_selection.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -189,7 +190,8 @@ class Release:
 
 def _facts_html(title: str, facts: list) -> str:
     "A title and a list of facts, without those that are empty"
-    lines = "".join(f'<div><b>{escape(name)}</b>: {escape(one_line(text))}</div>' for name, text in facts if text)
+    lines = "".join(f"<div><b>{escape(name)}</b>: {escape(one_line(text))}</div>"
+                    for name, text in facts if text)
     return f'<div><b>{escape(one_line(title))}</b><div style="{SMALL}">{lines}</div></div>'
 
 def _estimate_of(release: Release, sigma=None) -> Estimate:
@@ -379,7 +381,8 @@ class Selection:
         level: float = .95, # 1 less the expected share of intervals that miss
     ) -> Effects:
         "Coefficients of the selected variables, with intervals that are adjusted for the selection"
-        return rows_of(_all_effects(self, level), self.release.variables.columns(np.flatnonzero(self.support)))
+        chosen = self.release.variables.columns(np.flatnonzero(self.support))
+        return rows_of(_all_effects(self, level), chosen)
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -452,7 +455,8 @@ class Diagnosis:
     def _repr_html_(self): return self.table()._repr_html_()
 
 # %% ../nbs/23_selection.ipynb #1fc5f519
-_DOUBLED = 2**.5 # a knockoff is a second copy with noise of its own
+_DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
+_LARGEST_Z = 1e6  # that is shown: without noise there is no end
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
@@ -462,6 +466,8 @@ class _Evidence:
     z: np.ndarray      # |z| a variable
     need: float        # the |z| that a single variable needs
     least: int         # how many discoveries the rule makes at least, if it makes any
+    copied: float      # the usual correlation of columns with their knockoffs; 0: there are none
+    pairs: list        # of (name, name, correlation): columns of different variables, nearly collinear
 
 def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
     "Coefficients of the originals; what knockoffs show beyond them is noise"
@@ -476,19 +482,36 @@ def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
 
 def _evidence(selection: Selection) -> _Evidence:
     "The release's estimate, or a rough one; and what the rule asks for"
-    from scipy.special import ndtri
-    release, variables, q = selection.release, selection.release.variables, selection.fdr
-    e, p = selection.estimate, len(variables.index)
-    if e is None: e = _rough_estimate(*release.pair(selection.question.s))
+    release, variables, e = selection.release, selection.release.variables, selection.estimate
+    knockoffs, copied, p = selection.rule in _LABELS, 0.0, len(variables.index)
+    if knockoffs or e is None:
+        A, b = release.pair(selection.question.s)
+        e, copied = e or _rough_estimate(A, b), _usual_copy(A)
     beta, V = e.beta[:p], e.V[:p, :p]
-    knockoffs, m = selection.rule in _LABELS, len(variables)
-    with np.errstate(divide="ignore", invalid="ignore"): z = np.nan_to_num(normal_sizes(beta, V, variables))
-    chance = q / m / ((1 / np.arange(1, m + 1)).sum() if selection.rule == "by" else 1)
-    least = 1 if not knockoffs or not selection.offset else int(np.ceil(
-        (2 if selection.rule == "ebh" else 1) / q - 1e-12))
-    return _Evidence(beta, V, z, float(-ndtri(chance / 2)) * (_DOUBLED if knockoffs else 1), least)
+    with np.errstate(divide="ignore", invalid="ignore"): z = normal_sizes(beta, V, variables)
+    owner = dict(zip(release.columns, variables.index))
+    pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
+    return _Evidence(beta, V, np.minimum(np.nan_to_num(z), _LARGEST_Z), *_asked(selection), copied, pairs)
 
-# %% ../nbs/23_selection.ipynb #11f4c8d3
+def _usual_copy(A: np.ndarray) -> float:
+    "The median correlation of originals with their knockoffs"
+    p, size = len(A) // 2, np.sqrt(np.abs(np.diag(A)))
+    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
+    return float(np.median(np.nan_to_num(r)))
+
+def _asked(selection: Selection) -> tuple: # |z|, number of discoveries
+    "What a rule asks of a single variable, and how many discoveries it makes at least"
+    from scipy.special import ndtri
+    m, q = len(selection.W), selection.fdr
+    if selection.rule == "by": q = q / (1 / np.arange(1, m + 1)).sum()
+    need = float(-ndtri(q / m / 2))
+    if selection.rule not in _LABELS: return need, 1
+    least = (2 if selection.rule == "ebh" else 1) / selection.fdr - 1e-12 # 1 / fdr may round up
+    return need * _DOUBLED, int(np.ceil(least)) if selection.offset else 1
+
+# %% ../nbs/23_selection.ipynb #2c5891de
+GENERAL = 1.3   # effect of a finding that names no cause: too little data, on the whole
+CAUSE = 1.5     # and from which a finding names one
 _STRONG = .01   # probability with which noise alone would make any variable stand out
 _COPY = .95     # correlation of originals with their knockoffs from which the sign of W is nearly a coin toss
 _BOTH = .5      # a negative W of this share of the largest, and beyond noise, is large
@@ -503,7 +526,8 @@ def _few_candidates(selection: Selection, e: _Evidence) -> list:
     if m < e.least:
         found, few = f"Whatever the data, {rule}, and p={m}.", m
     elif e.least > len(strong) > 0 and not len(selection):
-        found, few = f"Only {listed(selection.names[j] for j in strong)} stand out, and {rule}.", len(strong)
+        names = listed(selection.names[j] for j in strong)
+        found, few = f"Only {len(strong)} of {m} variables stand out ({names}), and {rule}.", len(strong)
     else: return []
     return [(np.inf, Finding("number of candidates", found, _fewer(selection, few)))]
 
@@ -511,11 +535,10 @@ def _fewer(selection: Selection, few: int) -> str:
     "How to make so few discoveries"
     factor = 2 if selection.rule == "ebh" else 1
     enough = np.ceil(100 * factor / few - 1e-9) / 100
-    tests = "Ask with rule='bh', which can select a single variable" if "bh" in selection.release.rules else ""
-    higher = f"Raise fdr to {enough:g}" if enough < 1 else ""
-    ways = [tests, higher.replace("Raise", "raise") if tests else higher]
-    ways = ", or ".join(filter(None, ways))
-    return f"{ways}." if ways else "With one variable there is nothing to filter."
+    tests = "ask with rule='bh', which can select a single variable" * ("bh" in selection.release.rules)
+    ways = [way for way in (tests, f"raise fdr to {enough:g}" if enough < 1 else "") if way]
+    ways = ", or ".join(ways or ["with one variable there is nothing to filter"])
+    return f"{ways[0].upper()}{ways[1:]}."
 
 def _zero_statistics(selection: Selection, e: _Evidence) -> list:
     "A penalty that leaves nothing"
@@ -523,22 +546,12 @@ def _zero_statistics(selection: Selection, e: _Evidence) -> list:
     found = f"Every statistic is zero, though estimates are up to {e.z.max():.3g} standard errors from zero."
     return [(float(e.z.max() / e.need) + 1, Finding("penalty", found, "Lower the statistic's penalty."))]
 
-def _copied(selection: Selection, e: _Evidence) -> float:
-    "The usual correlation of columns with their knockoffs; 0 where there are none"
-    if selection.rule not in _LABELS: return 0.0
-    A, _ = selection.release.pair(selection.question.s)
-    p = len(A) // 2
-    size = np.sqrt(np.abs(np.diag(A)))
-    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
-    return float(np.median(np.nan_to_num(r)))
-
 def _copies(selection: Selection, e: _Evidence) -> list:
     "Knockoffs that can hardly be told from their originals, without a pair of columns that explains it"
-    r = _copied(selection, e)
-    if r < _COPY or _pairs(selection): return []
-    found = (f"Half of the knockoffs have a correlation of {r:.3f} or more with their originals, "
+    if e.copied < _COPY or e.pairs or selection.rule not in _LABELS: return []
+    found = (f"Half of the knockoffs have a correlation of {e.copied:.3f} or more with their originals, "
              "so that their W is positive or negative nearly by chance.")
-    return [(float((1 - min(r, .9999))**-.5), Finding("knockoffs", found, _farther(selection)))]
+    return [(GENERAL + .1, Finding("knockoffs", found, _farther(selection)))]
 
 def _farther(selection: Selection) -> str:
     "How to get knockoffs that differ more"
@@ -549,10 +562,11 @@ def _both_signs(selection: Selection, e: _Evidence) -> list:
     "Knockoffs that seem to have effects"
     W = selection.W
     high, low = W.max(initial=0.0), -W.min(initial=0.0)
-    if selection.rule != "knockoffs" or low < _BOTH * high or e.z.max() < e.need or len(selection): return []
+    if selection.rule != "knockoffs" or len(selection) or e.pairs: return []
+    if not low or low < _BOTH * high or e.z.max() < e.need: return []
     worst = selection.names[int(W.argmin())]
-    found = (f"W is large with both signs ({high:.3g} and {-low:.3g}, of {worst!r}), as if knockoffs had effects: "
-             "columns that resemble each other, or a wrong law of the rows, do that.")
+    found = (f"W is large with both signs ({high:.3g}, and {-low:.3g} of {worst!r}), as if knockoffs had "
+             "effects: columns that resemble each other, or a wrong law of the rows, do that.")
     change = f"Group or drop columns that resemble {worst!r}; check the law, if one was given."
     return [(1 + low / max(high, 1e-300), Finding("signs of W", found, change))]
 
@@ -560,7 +574,7 @@ def _small_rate(selection: Selection, e: _Evidence) -> list:
     "A rate that nothing reaches, though something reaches a usual one"
     best = _best_rate(selection)
     if len(selection) or selection.fdr >= _LOW_RATE or not best <= _USUAL_RATE: return []
-    found = f"Nothing qualifies at fdr={selection.fdr:g}; the smallest rate at which something does is {best:.2g}."
+    found = f"Nothing qualifies at fdr={selection.fdr:g}, and something from fdr={best:.2g} on."
     change = "Ask for a larger fdr, such as 0.2, before you look at a release the next time."
     return [(1 + best / selection.fdr, Finding("error rate", found, change))]
 
@@ -575,13 +589,12 @@ def _best_rate(selection: Selection) -> float:
     sizes = np.unique(W[W > 0])
     return float(min(((selection.offset + (W <= -t).sum()) / (W >= t).sum() for t in sizes), default=np.inf))
 
-# %% ../nbs/23_selection.ipynb #321c691d
+# %% ../nbs/23_selection.ipynb #5483acd0
 _COLLINEAR = .95 # correlation from which two columns can hardly be told apart
 _SURE = .02      # if the noise on it has no larger standard deviation
 _PAIRS = 3       # that are named at most
 _BEYOND = 2.0    # standard errors, from which estimates are counted
-_LAST = 1.3      # effect of a finding that is named before "signal and noise"
-_MOST_ROWS = 1e4 # a factor above it is not worth a number
+_MOST_ROWS = 100 # a factor above it is not worth a number
 
 def collinear_pairs(
     columns: tuple,   # names
@@ -589,12 +602,11 @@ def collinear_pairs(
     sd: float = 0.0,  # standard deviation of the noise on its entries
 ) -> list:            # of (name, name, correlation), the closest first
     "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
-    p = len(G)
     size = np.sqrt(np.maximum(np.diag(G), max(sd, 1e-300)))
     with np.errstate(divide="ignore"): unsure = sd / np.outer(size, size)
     r = np.where(unsure < _SURE, G / np.outer(size, size), 0.0)
-    pairs = [(i, j) for i in range(p) for j in range(i) if abs(r[i, j]) > _COLLINEAR]
-    pairs.sort(key=lambda pair: -abs(r[pair]))
+    pairs = zip(*np.nonzero(np.tril(np.abs(r) > _COLLINEAR, -1)))
+    pairs = sorted(pairs, key=lambda pair: -abs(r[pair]))
     return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
 
 def collinear_in_words(
@@ -602,20 +614,15 @@ def collinear_in_words(
 ) -> Finding:
     "A finding about two columns"
     a, b, r = pair
-    return Finding("collinear columns", f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): "
-                   "their effects can hardly be told apart.", "Drop one, or name them as one group.")
-
-def _pairs(selection: Selection) -> list: # of (name, name, correlation)
-    "Collinear pairs of columns of different variables"
-    release = selection.release
-    owner = dict(zip(release.columns, release.variables.index))
-    return [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
+    found = (f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): "
+             "their effects can hardly be told apart.")
+    return Finding("collinear columns", found, "Drop one, or name them as one group.")
 
 def _collinear(selection: Selection, e: _Evidence) -> list:
     "Pairs that hide an effect: together they are farther from zero than alone"
     out, place = [], {name: j for j, name in enumerate(selection.release.columns)}
-    copied = (1 - min(_copied(selection, e), .9999))**-.5
-    for k, pair in enumerate(_pairs(selection)[:_PAIRS]):
+    copied = (1 - min(e.copied, .9999))**-.5 # one pair can bring all knockoffs close, with s='lam_min'
+    for k, pair in enumerate(e.pairs[:_PAIRS]):
         own = [place[pair[0]], place[pair[1]]]
         beta, V = e.beta[own], e.V[np.ix_(own, own)]
         together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
@@ -634,11 +641,12 @@ def _signal(selection: Selection, e: _Evidence) -> list:
     beyond = int((e.z > _BEYOND).sum())
     name, label = selection.names[j], "a single variable"
     if e.least > 1: label = f"each of {e.least} variables"
-    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), {beyond} are beyond {_BEYOND:g} "
-             f"(about {.0455 * m:.2g} by chance); at fdr={selection.fdr:g} {label} should reach "
-             f"about {e.need:.2g}{_visible(selection, e, j)}. The smallest rate at which something would be "
-             f"selected is {_best_rate(selection):.2g}.")
-    return [(_LAST, Finding("signal and noise", found, _more_data(selection, e)))]
+    rate = min(_best_rate(selection), 1.0)
+    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), with {beyond} beyond "
+             f"{_BEYOND:g} (about {.0455 * m:.2g} by chance alone); at fdr={selection.fdr:g} {label} should "
+             f"reach about {e.need:.2g}{_visible(selection, e, j)}, and nothing is selected below "
+             f"fdr={rate:.2g}.")
+    return [(GENERAL, Finding("signal and noise", found, _more_data(selection, e)))]
 
 def _visible(selection: Selection, e: _Evidence, j: int) -> str:
     "The smallest effect of a variable that is one column which would be seen, in the units of the data"
@@ -652,21 +660,24 @@ def _more_data(selection: Selection, e: _Evidence) -> str:
     target = np.sort(e.z)[::-1][min(e.least, len(e.z)) - 1]
     keep, share = (target / e.need)**2, selection.release.noise_share(selection.estimate)
     if keep >= 1: return "Ask with another rule or rate: the estimates are far enough from zero."
-    sampling = 1 - (1.0 if share is None else share)
+    sampling = 0.0 if share is None else 1 - share
     rows = (sampling + np.sqrt(sampling**2 + 4 * (1 - sampling) * keep)) / (2 * max(keep, 1e-300))
-    if rows > _MOST_ROWS: return "Bring many times more rows, fewer columns, or expect no effects."
-    more = f"About {rows:.2g} times the rows"
-    if selection.budget is not None and keep > sampling:
-        more += f", or {np.sqrt((1 - sampling) / (keep - sampling)):.2g} times epsilon"
-    return f"{more}, would show effects as large as these estimates, if they are not chance; or fewer columns."
+    budget = np.sqrt((1 - sampling) / (keep - sampling)) if keep > sampling else np.inf
+    if rows > _MOST_ROWS: return "Bring many times more rows, or fewer columns, if there are any effects."
+    more = f", or {budget:.2g} times epsilon," if selection.budget is not None and budget < _MOST_ROWS else ""
+    return (f"About {rows:.2g} times the rows{more} would show effects as large as these estimates, "
+            "if they are more than chance; fewer columns help, too.")
 
-# %% ../nbs/23_selection.ipynb #21b4568d
-_OF_RULE = (_few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear, _signal)
+# %% ../nbs/23_selection.ipynb #fefbb70e
+_OF_RULE = _few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear
 
 def _diagnose(selection: Selection) -> Diagnosis:
-    "All findings, the one of most effect first"
+    "All findings, the one of most effect first; how far estimates are off, where no cause is enough"
     release, e = selection.release, _evidence(selection)
-    weighed = [*release.findings(selection.estimate), *(one for look in _OF_RULE for one in look(selection, e))]
+    weighed = release.findings(selection.estimate)
+    for look in _OF_RULE: weighed = [*weighed, *look(selection, e)]
+    enough = any(effect >= CAUSE and effect * e.z.max() >= e.need for effect, _ in weighed)
+    if not enough: weighed += _signal(selection, e)
     weighed.sort(key=lambda one: -one[0]) # stable
     return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
 
@@ -720,7 +731,7 @@ def intervals_in_words(selection: Selection) -> dict: # name -> text
     return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
             for row in selection.effects if row.name == row.variable}
 
-# %% ../nbs/23_selection.ipynb #9311fb90
+# %% ../nbs/23_selection.ipynb #79575eb9
 _HEAD = "name", "statistic", "selected", "direction"
 _NUMBERS = "estimate", "se", "low", "high", "pvalue" # of an effect, in a frame
 _DRAWN = 20                                          # rows of a table or a picture at most
@@ -744,7 +755,8 @@ def _picture(selection: Selection, which) -> str:
     if selection.estimate is not None:
         single = [row for row in some if row[5] > 0] # not the groups
         low, dots, high = ([row[k] / row[5] for row in single] for k in (6, 4, 7))
-        if single: return svg_rows([row[0] for row in single], low, high, dots, "estimates, in standard errors")
+        names = [row[0] for row in single]
+        if single: return svg_rows(names, low, high, dots, "in standard errors")
     sizes = [row[1] for row in some]
     return svg_rows([row[0] for row in some], [min(w, 0.0) for w in sizes], [max(w, 0.0) for w in sizes],
                     title=selection.label)
@@ -755,8 +767,7 @@ def _selection_html(selection: Selection) -> str:
     shown = [j for j in order if selection.support[j]][:_DRAWN]
     asked = (f"FDR of at most {selection.fdr:g}, rule {selection.rule!r}, method {selection.method!r}, "
              f"n = {selection.release.n:,}")
-    facts = [("simulation", SIMULATION if selection.release.simulated else ""), ("asked", asked),
-             ("found", selection.explain()), ("guaranteed", selection.guarantee),
+    facts = [("asked", asked), ("found", selection.explain()), ("guaranteed", selection.guarantee),
              ("spent", " ".join(selection.notes))]
     rows = selection.table().rows
     head = ("name", selection.label, "direction", *_NUMBERS[:1], *_NUMBERS[2:])
@@ -764,8 +775,10 @@ def _selection_html(selection: Selection) -> str:
     more = f"... and {len(selection) - len(shown)} more" if len(selection) > len(shown) else ""
     table = Table(head[:len(compact(rows[0]))], [compact(rows[j]) for j in shown], more, {"pvalue": ".2g"})
     diagnosis = selection.diagnosis._repr_html_() if selection.diagnosis else ""
-    return "".join([_facts_html(f"{len(selection)} of {len(selection.W)} variables selected", facts),
-                    table._repr_html_() if shown else "", _picture(selection, shown or order[:_DRAWN]), diagnosis])
+    title = f"{len(selection)} of {len(selection.W)} variables selected. "
+    if selection.release.simulated: title += SIMULATION
+    return "".join([_facts_html(title, facts), table._repr_html_() if shown else "",
+                    _picture(selection, shown or order[:_DRAWN]), diagnosis])
 
 # %% ../nbs/23_selection.ipynb #3ba0b630
 _RATES = {"bh": "FDR <= {fdr:g} by the Benjamini-Hochberg rule "

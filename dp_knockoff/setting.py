@@ -14,7 +14,7 @@ from .errors import LARGEST, InputError, check_given, check_option, check_positi
 from .knockoffs import Knockoffs, knockoffs_of
 from .mechanisms import Budget, analytic_gaussian_scale, check_budget, classical_gaussian_scale
 from .samplers import as_sampler
-from .selection import Method, Release, in_words
+from .selection import GENERAL, Finding, Method, Release, collinear_pairs, in_words
 from .sensitivity import BOUNDS, Facts, facts
 from .sources import open_source
 from .statistics import ols
@@ -69,6 +69,27 @@ class PaperRelease(Release):
     estimated: tuple   # constants that came from the data without noise
     simulated: bool    # was the noise drawn for a simulation?
     groups: dict       # several columns that are one variable
+
+    @property
+    def unknown(self) -> tuple:
+        "What its pair does not show"
+        bounds = "how far sigma, |beta| and the row bound are above what this data needs"
+        return (bounds,) if "Gram matrix" in self.noise else (bounds, "whether columns are collinear")
+
+    def collinear(self) -> list: # of (name, name, correlation), the closest first
+        "Pairs of columns that can hardly be told apart, for Method I"
+        if "Gram matrix" not in self.noise: return []
+        p = len(self.columns)
+        return collinear_pairs(self.columns, self.A[:p, :p], self.noise["Gram matrix"])
+
+    def findings(self, estimate=None) -> list: # of (effect, Finding)
+        "A Gram matrix that is mostly noise"
+        edge = 2 * np.sqrt(len(self.columns)) * self.noise.get("Gram matrix", 0.0)
+        if edge < 1: return [] # its eigenvalues are 1 on average
+        found = (f"The Gram matrix is mostly noise: its eigenvalues are 1 on average, and those of the noise "
+                 f"reach {edge:.2g}.")
+        change = "Bring more rows, fewer columns or a larger budget."
+        return [(GENERAL + .1, Finding("Gram matrix", found, change))]
 
     def promise(self, sigma=None) -> str:
         "What is protected, and what is not"

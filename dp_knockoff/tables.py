@@ -44,6 +44,7 @@ def _is_number(value) -> bool:
 
 # %% ../nbs/07_tables.ipynb #5365d68b
 _CELL = "padding:.15em .6em;border-bottom:1px solid rgba(128,128,128,.35);text-align:"
+_TABLE = "border-collapse:collapse;font-size:inherit;margin:.3em 0"
 SMALL = "font-size:90%;opacity:.8"
 
 @dataclass(frozen=True)
@@ -90,8 +91,7 @@ class Table:
             return f"<tr>{inside}</tr>"
         head, body = line("th", map(one_line, self.head)), "".join(line("td", row) for row in self._cells())
         note = f'<div style="{SMALL}">{escape(one_line(self.note))}</div>' if self.note else ""
-        return (f'<table style="border-collapse:collapse;margin:.3em 0"><thead>{head}</thead>'
-                f"<tbody>{body}</tbody></table>{note}")
+        return (f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>{note}')
 
     def to_frame(self,
         library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
@@ -110,6 +110,7 @@ class Table:
 _ROW, _AXIS = 17, 18                   # in pixels: height of a row, and of the axis below
 _LABEL, _PLOT, _MARGIN = 170, 260, 25  # widths of labels, plot, and what is left of it
 _LONGEST = 24                          # characters of a label
+_BLOCK = "display:block;margin:.5em 0" # a paragraph of its own
 
 def _svg_text(x: float, y: float, text: str, anchor: str = "start") -> str:
     "A piece of text at a place"
@@ -128,7 +129,7 @@ def svg_rows(
     low,             # where bars start
     high,            # and where they end
     dots=None,       # a mark on each; None: thick bars without
-    title: str = "", # what is shown, in words
+    title: str = "", # what is shown, in two or three words
 ) -> str:
     "Bars, or lines with dots, one a row, as inline SVG"
     left, right = min(0.0, *low), max(0.0, *high)
@@ -144,5 +145,6 @@ def svg_rows(
         parts += [_svg_text(_LABEL - 10, y + 4, short, "end"),
                   _svg_row(y, place(low[k]), place(high[k]), dot, faint=low[k] + high[k] < 0)]
     parts += [_svg_text(place(x), bottom + 13, f"{x:.3g}", "middle") for x in sorted({left, 0.0, right})]
-    size = f'width="{_LABEL + _PLOT + _MARGIN}" height="{bottom + _AXIS}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{"".join(parts)}</svg>'
+    parts.append(_svg_text(_LABEL - 35, bottom + 13, one_line(title)[:_LONGEST], "end"))
+    look = f'width="{_LABEL + _PLOT + _MARGIN}" height="{bottom + _AXIS}" role="img" style="{_BLOCK}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {look}>{"".join(parts)}</svg>'

@@ -1041,3 +1041,132 @@ def test_the_same_rows_are_not_added_twice(data):
     for pair in ((a, a), (a, b)): assert "added twice" in refusal(pair[0].__add__, pair[1])
     c, d = sites(data, 2)
     assert "added twice" in refusal((c + d).__add__, c)
+
+
+# ---------------------------------------------------------------- findings
+
+def found_in(r): return {finding.subject: (effect, finding) for effect, finding in r.findings()}
+
+
+def quiet(data, **options):
+    "A release with little noise"
+    X, y, _ = data
+    method = MomentsMethod(**{**PUBLIC, "epsilon": 50.0, "delta": 1e-9, **options})
+    return method.release(X, y, simulation=True, random_state=0)
+
+
+def test_a_calm_release_has_no_findings(data):
+    assert quiet(data).findings() == [] and quiet(data, rounds=1).findings() == []
+    assert quiet(data).unknown == () and "means" in quiet(data, intercept=False).unknown[0]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_response_bound_is_compared_with_the_released_square(data, rounds):
+    r = quiet(data, rounds=rounds)
+    size = np.sqrt((r.squares[0] + 2 * r.square_sds[0]) / r.n)
+    def at(ratio):
+        bounds = r.bounds.copy()
+        bounds[0] = ratio * size
+        return found_in(replace(r, bounds=bounds))
+    assert "response bound" not in at(7.9)
+    effect, finding = at(8.1)["response bound"]
+    assert f"Lower response_bound to {3 * size:.2g} or less." == finding.change
+    assert "8.1 times" in finding.found
+    assert at(80)["response bound"][0] >= effect >= 1.5
+
+
+def test_the_effect_of_a_bound_is_that_on_the_noise_of_all_rounds(data):
+    "All of it is noise of privacy: with one round, noise falls as the bound does"
+    r = quiet(data, rounds=1)
+    size = float(np.sqrt((r.squares[0] + 2 * r.square_sds[0]) / r.n))
+    found = replace(r, bounds=np.array([30 * size])).response_findings(1.0, "harms")
+    assert np.isclose(found[0][0], 10)
+    two = replace(r, bounds=np.array([30 * size, 3 * size]), product_sds=np.array([10.0, 1.0]),
+                  **{name: np.repeat(getattr(r, name), 2) for name in ("squares", "square_sds", "clamped")})
+    assert np.isclose(estimate.gain(np.sqrt(2 / 1.01), 1.0), np.sqrt(2 / 1.01))
+    assert np.isclose(two.response_findings(1.0, "harms")[0][0], max(np.sqrt(2 / 1.01), 1.5))
+
+
+@pytest.mark.parametrize("factor, share, wanted", [(10, 1, 10), (10, 0, 1), (.1, 1, 1), (1e9, .75, 2)])
+def test_a_gain_is_limited_by_what_is_not_noise_of_privacy(factor, share, wanted):
+    assert np.isclose(estimate.gain(factor, share), wanted)
+
+
+def test_the_share_of_the_noise_of_privacy(data):
+    "Next to nothing with a large budget, nearly all with a small one; a known sigma says the same"
+    assert quiet(data).noise_share() < .1 and quiet(data, epsilon=.1).noise_share() > .9
+    r = quiet(data, epsilon=2.0, rounds=1)
+    e = r.estimate(1.0)
+    wanted = 1 - np.median(np.diag(r.inverse[0])[:6] / np.diag(e.V)[:6])
+    assert np.isclose(r.noise_share(e), wanted)
+
+
+def test_a_centre_that_is_far_off_is_told_with_a_better_one(data):
+    X, y, _ = data
+    def found(shift, **options):
+        return found_in(quiet((X, y + shift, None), **{"epsilon": 5.0, "response_bound": 200.0, **options}))
+    effect, finding = found(60.0)["response centre"]
+    center = float(finding.change.split("about ")[1].split(",")[0])
+    assert abs(center - 60 - y.mean()) < 3 and "'private'" in finding.change and effect > 1
+    assert "response centre" not in found(0.0) and "response centre" not in found(60.0, response_center=60.0)
+
+
+def test_a_row_bound_far_above_the_rows_and_far_below(data):
+    high = found_in(quiet(data, row_bound=30.0))["row bound"][1]
+    assert "Set row_bound to about" in high.change
+    usual = float(high.change.split("about ")[1].split(";")[0])
+    assert abs(usual / np.sqrt((data[0]**2).sum(1).mean()) - 1) < .3
+    X, y, _ = data
+    low = found_in(quiet((40 * X, y, None), row_bound=1.0, epsilon=90.0))["row bound"][1]
+    assert "Raise row_bound" in low.change and "row bound" not in found_in(quiet(data))
+
+
+def test_columns_of_unlike_units_are_named_until_they_have_ranges(data):
+    X, y, _ = data
+    wide = X * [1, 1, 1, 1, 1e3, 1]
+    effect, finding = found_in(quiet((wide, y, None), row_bound=1e3))["units of the columns"]
+    assert "'x0', 'x1', 'x2', 'x3', 'x5'" in finding.found and "'x4'" in finding.found and effect >= 1.5
+    assert finding.change.startswith("Pass public ranges")
+    ranged = quiet((wide, y, None), ranges={"x4": (-3e3, 3e3)})
+    assert "units of the columns" not in found_in(ranged)
+    every = {f"x{j}": (-3e3, 3e3) for j in range(6)}
+    narrow = found_in(quiet((wide, y, None), ranges=every))["units of the columns"][1]
+    assert narrow.change.startswith("Narrow the ranges")
+    assert "units of the columns" not in found_in(quiet((X * [1, 1, 1, 1, 5, 1], y, None), row_bound=5.0))
+
+
+def test_means_far_from_zero_are_named_until_they_have_ranges(data):
+    X, y, _ = data
+    far = X + [0, 0, 9.0, 0, 0, 0]
+    finding = found_in(quiet((far, y, None), row_bound=9.0))["means of the columns"][1]
+    assert finding.found.startswith("'x2': means are far from zero") and "ranges" in finding.change
+    ranged = quiet((far, y, None), row_bound=9.0, ranges={"x2": (6, 12)})
+    assert "means of the columns" not in found_in(ranged)
+    assert "means of the columns" not in found_in(quiet((X + 1.5, y, None), row_bound=5.0))
+    assert "means of the columns" not in found_in(quiet((far, y, None), row_bound=9.0, epsilon=.02))
+
+
+def test_a_lost_intercept_comes_after_the_units_that_lost_it(data):
+    X, y, _ = data
+    found = select(quiet((X * [1, 1, 1, 1, 1e6, 1], y, None), epsilon=1.0))
+    subjects = [finding.subject for finding in found.diagnosis]
+    assert found.release.lost_intercept and subjects[:2] == ["units of the columns", "intercept"]
+    alone = select(quiet((1e5 * X, y, None), epsilon=1.0))
+    assert alone.diagnosis[0].subject == "intercept" and "a higher row bound" in alone.explain()
+    higher = quiet((1e5 * X, y, None), epsilon=1.0, row_bound=1e5)
+    assert not higher.lost_intercept
+
+
+def test_notes_are_made_of_the_same_sentences(data):
+    X, y, _ = data
+    r = quiet((X * [1, 1e-6, 1, 1, 1, 1], y, None), epsilon=1.0)
+    for _, finding in r._faults(): assert any(finding.found[:-1] in note for note in r.notes())
+    assert r._faults()
+
+
+def test_a_mean_is_not_guessed_from_noise():
+    "A column that may be all mean, or all spread, as far as the noise tells"
+    def subjects(size):
+        G = np.array([[size, np.sqrt(1000 * size)], [np.sqrt(1000 * size), 1000]])
+        return [finding.subject for _, finding in estimate.column_findings(("a",), G, 1.0, .5, str)]
+    assert subjects(8.0) == [] and subjects(12.0) == ["means of the columns"]

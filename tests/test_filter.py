@@ -203,3 +203,16 @@ def test_a_level_that_nobody_has_gets_an_answer():
     X = np.column_stack([X[:, :2], np.zeros(64)])  # in units of the law a constant, -1
     r = NonPrivate(law=law).release(open_source(X, X[:, 0], columns=law.names), random_state=0)
     assert r.A[2, 2] == 0 and r.b[2] == 0 and r.A[5, 5] > 0 and np.isfinite(select(r).W).all()
+
+
+def test_a_pair_that_brings_all_knockoffs_close_is_named():
+    "With s = lam_min one collinear pair loses the signals of all other columns"
+    rng = stream(5, "pair")
+    X = rng.standard_normal((1000, 12))
+    y = X[:, :6].sum(1) * .3 + rng.standard_normal(1000)
+    assert len(knockoff_filter(X, y, random_state=0)) >= 5
+    X[:, 11] = -.987 * X[:, 10] + np.sqrt(1 - .987**2) * X[:, 11]
+    found = knockoff_filter(X, y, random_state=0)
+    assert found.diagnosis[0].subject == "collinear columns" and "'x10' and 'x11'" in found.diagnosis[0].found
+    assert found.diagnosis.unknown == () and found.release.noise_share() == 0
+    assert "collinear" not in repr(knockoff_filter(X[:, :11], y, random_state=0).diagnosis)

@@ -1,4 +1,5 @@
 "Private responses, public design: the covariance is exact, and responses show in the products only."
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -309,3 +310,50 @@ def test_knockoffs_do_not_depend_on_how_the_rows_were_cut():
     method = LabelsMethod(**PUBLIC, row_bound=1.5)
     one, two = (method.release(*data, simulation=True, random_state=0) for data in ((X, y), parts))
     assert np.allclose(one.V, two.V, rtol=1e-12) and one.seed == two.seed
+
+
+# ---------------------------------------------------------------- findings
+
+def findings(X, y, **options):
+    given = dict(PUBLIC, epsilon=20.0, sigma=1.0) | options
+    r = LabelsMethod(**given).release(X, y, simulation=True, random_state=0)
+    return r, {finding.subject: (effect, finding) for effect, finding in r.findings()}
+
+
+def test_what_a_public_design_tells_is_told():
+    X, y, _ = linear_model(2000, p=4, k=2, amplitude=1.0, random_state=0)
+    calm, nothing = findings(X, y)
+    assert nothing == {} and calm.collinear() == [] and "clamped" in calm.unknown[0]
+    for design, subject, names in ((X * [1, 1e3, 1, 1], "units of the columns", "'x0', 'x2', 'x3'"),
+                                   (X + [0, 0, 20, 0], "means of the columns", "'x2'")):
+        _, found = findings(design, y)
+        assert list(found) == [subject] and found[subject][1].found.startswith(names + ": ")
+        assert "the design is public" in found[subject][1].change
+    close = X.copy()
+    close[:, 3] = -close[:, 0] + .1 * close[:, 3]
+    assert [pair[:2] for pair in findings(close + 5, y)[0].collinear()] == [("x0", "x3")]
+    assert findings(close, y, intercept=False)[0].collinear()[0][2] < -.98
+
+
+def test_a_response_bound_is_compared_with_what_the_model_explains():
+    X, y, _ = linear_model(2000, p=4, k=2, amplitude=1.0, random_state=0)
+    size = np.sqrt(np.mean(y**2))
+    r, found = findings(X, y, response_bound=12 * size)
+    assert "response bound" in found and "response bound" not in findings(X, y, response_bound=5 * size)[1]
+    assert size < r._response_size() < 1.5 * size
+
+
+def test_the_share_of_the_noise_of_privacy_is_exact():
+    r, _ = findings(X, Y)
+    S = np.linalg.inv(r.gram)
+    assert np.isclose(r.noise_share(), np.median((r.product_sd**2 * np.diag(S @ S) / np.diag(r.V))[:4]))
+    little, much = (findings(X, Y, epsilon=epsilon)[0].noise_share() for epsilon in (400.0, .01))
+    assert little < .01 and much > .99
+
+
+def test_noise_is_not_taken_for_a_large_response():
+    "What noise alone adds to the squared fit, on average, is subtracted"
+    r, _ = findings(X, Y, epsilon=.05)
+    N = r.gram @ r.V
+    left = max(-np.trace(N) + 2 * np.sqrt(2 * np.trace(N @ N)), 0.0)
+    assert np.isclose(replace(r, beta=0 * r.beta)._response_size()**2, left / r.n + 1.0)

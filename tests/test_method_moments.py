@@ -28,6 +28,7 @@ from dp_knockoff.private_moments import (
     moment_shares,
     on_directions,
 )
+from dp_knockoff.randomness import stream
 from dp_knockoff.selection import select
 from dp_knockoff.sources import open_source
 from dp_knockoff.statistics import Statistic
@@ -552,3 +553,56 @@ def test_the_promise_names_the_rows_that_are_protected():
 def test_a_budget_that_no_lattice_is_fine_enough_for_is_refused_before_anything_is_drawn():
     sentence = refusal(moments_filter, unread("abc"), **{**PUBLIC, "epsilon": 9e5}, simulation=True)
     assert "epsilon" in sentence
+
+
+# ---------------------------------------------------------------- why nothing was selected
+
+CAUSES = {"collinear pair": {"collinear columns"}, "response bound": {"response bound"},
+          "units": {"units of the columns"}, "means": {"means of the columns"},
+          "candidates": {"number of candidates"}, "little data": {"Gram matrix", "signal and noise"}}
+
+
+def planted(cause, seed, there):
+    "A selection from data in which this is the reason to select nothing; or from the same data without it"
+    rng, even = stream(seed, f"planted {cause}"), np.arange(12) % 2 == 0
+    n = {"response bound": 4000, "little data": 500 if there else 20_000}.get(cause, 20_000)
+    X, beta = rng.standard_normal((n, 12)), np.where(even & (np.arange(12) < 6), .15, 0.0)
+    options = dict(epsilon=1.0, delta=1e-6, row_bound=3.0, response_bound=3.0)
+    if cause == "collinear pair": beta = .2 * np.eye(12)[0]
+    if cause == "collinear pair" and there: X[:, 1] = -.987 * X[:, 0] + np.sqrt(1 - .987**2) * X[:, 1]
+    if cause == "candidates": beta, options["rule"] = 3 * beta, "knockoffs" if there else "bh"
+    if cause == "response bound" and there: options["response_bound"] = 30.0
+    y = X @ beta + rng.standard_normal(n)
+    unit = np.where(even, 1.0, 1000.0) if cause == "units" else np.ones(12)
+    mean = 8.0 if cause == "means" else 0.0
+    if there: options["row_bound"] = float(np.linalg.norm(unit * np.hypot(1, mean)))
+    else: options |= dict(row_bound=1.0, ranges={f"x{j}": (mean - 3 * u, mean + 3 * u)
+                                                 for j, u in enumerate(unit)})
+    return moments_filter(X * unit + mean, y, **options, simulation=True, random_state=seed)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_first_finding_names_the_cause_and_without_it_there_is_none(cause):
+    for seed in range(4):
+        found, calm = planted(cause, seed, True), planted(cause, seed, False)
+        subjects = [finding.subject for finding in found.diagnosis]
+        if cause != "candidates" or not len(found): assert subjects[0] in CAUSES[cause]
+        causes = set().union(*(names for name, names in CAUSES.items() if name != "little data"))
+        assert {name for name in subjects if name in causes} <= CAUSES[cause]
+        assert len(calm) and not calm.diagnosis
+        if not len(found): assert found.diagnosis[0].found in found.explain()
+        assert "too weak" not in found.explain()
+
+
+def test_a_remedy_that_is_named_works():
+    "The response bound that a diagnosis asks for finds what the other one lost"
+    for seed in range(8):
+        found = planted("response bound", seed, True)
+        if not len(found): break
+    bound = float(found.diagnosis[0].change.split()[3])
+    rng = stream(seed, "planted response bound")
+    X = rng.standard_normal((4000, 12))
+    y = X[:, [0, 2, 4]].sum(1) * .15 + rng.standard_normal(4000)
+    better = moments_filter(X, y, epsilon=1.0, delta=1e-6, row_bound=3.0, response_bound=bound,
+                            simulation=True, random_state=seed)
+    assert not len(found) and len(better) and bound < 10

@@ -746,3 +746,47 @@ def test_ranges_of_the_dictionary_clip_originals_and_knockoffs():
     both = np.hstack([X[:, :2], knockoffs_of(law, X[:, :2], 1)])
     both = np.clip(both, [-1, -2, -1, -2], [1, 2, 1, 2])
     assert np.allclose(r.products[0], both.T @ np.clip(Y, -3, 3), atol=2)
+
+
+# ---------------------------------------------------------------- findings
+
+def found_in(**options):
+    rng = stream(8, "findings")
+    X = rng.standard_normal((4000, 6)) @ np.linalg.cholesky(ar1(6, .5)).T
+    y = X @ [.5, 0, .5, 0, .5, 0] + rng.standard_normal(4000)
+    given = dict(PUBLIC, epsilon=5.0) | options
+    r = ProductsMethod(**given).release(X, y, simulation=True, random_state=0)
+    return r, {finding.subject: (effect, finding) for effect, finding in r.findings()}
+
+
+def test_bounds_that_are_far_off_are_told():
+    calm, nothing = found_in()
+    assert nothing == {} and "whether the rows follow the law" in calm.unknown
+    assert "Lower response_bound" in found_in(response_bound=30.0)[1]["response bound"][1].change
+    assert "Raise response_bound" in found_in(response_bound=.5)[1]["response bound"][1].change
+    effect, finding = found_in(row_bound=10.0)[1]["row bound"]
+    assert "4.1 times the usual norm" in finding.found and "about 2.4;" in finding.change
+    assert effect > 1 and "row bound" not in found_in(row_bound=4.0)[1]
+
+
+def test_the_share_of_the_noise_of_privacy():
+    assert found_in(epsilon=.05)[0].noise_share() > .9 > .3 > found_in(epsilon=50.0)[0].noise_share()
+
+
+def test_pairs_of_the_law_are_named_and_what_is_one_variable_is_not():
+    S = np.eye(6)
+    S[0, 1] = S[1, 0] = .98
+    X = stream(9, "pair").standard_normal((3000, 6)) @ np.linalg.cholesky(S).T
+    y = X[:, 0] + stream(9, "noise").standard_normal(3000)
+    options = dict(PUBLIC, law=Gaussian(0, S), epsilon=3.0, simulation=True, random_state=0)
+    found = products_filter(X, y, **options)
+    assert found.release.collinear() == [("x0", "x1", .98)]
+    assert "collinear columns" in [finding.subject for finding in found.diagnosis]
+    grouped = products_filter(X, y, **options, groups={"g": ["x0", "x1"]})
+    assert "collinear columns" not in [finding.subject for finding in grouped.diagnosis]
+
+
+def test_factors_of_a_law_have_a_diagnosis():
+    source = open_source(drawn(MIXED, 500)[0], stream(1, "null").standard_normal(500), columns=MIXED.names)
+    found = products_filter(source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
+    assert not len(found) and found.diagnosis[0].subject in ("number of candidates", "signal and noise")

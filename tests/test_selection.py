@@ -1,24 +1,32 @@
 "Releases, questions, selections: what is refused before a release, and what a selection says."
+import json
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
+from dp_knockoff import knockoff_filter, moments_filter
 from dp_knockoff.errors import InputError
+from dp_knockoff.knockoffs import gram
 from dp_knockoff.mechanisms import Budget
 from dp_knockoff.normal_tests import dbh_support
 from dp_knockoff.randomness import stream
 from dp_knockoff.selection import (
     ESTIMATE_RULES,
     SIMULATION,
+    Diagnosis,
     Estimate,
+    Finding,
     Method,
     Question,
     Release,
     Selection,
+    _rough_estimate,
+    collinear_pairs,
     in_words,
     release_and_select,
     select,
@@ -129,7 +137,8 @@ def test_dbh_knows_the_correlations_and_is_a_function_of_the_release():
     assert "dependence-adjusted Benjamini-Hochberg rule at 0.2" in found.explain()
     assert "normal estimates of any known covariance" in found.guarantee and "|z| = 4" in repr(found)
     nothing = select(Drawn(Z / 9), rule="dbh")
-    assert nothing.threshold == np.inf and "too small for the dependence-adjusted" in nothing.explain()
+    assert nothing.threshold == np.inf
+    assert nothing.explain().startswith("Nothing selected (T = inf). The largest |z|")
 
 
 def test_dbh_differs_from_bh_where_correlations_matter():
@@ -167,7 +176,8 @@ def test_ebh_averages_e_values_over_forty_draws():
     assert np.isclose(found.threshold, 12 / (.5 * k)) and len(found) == (e >= found.threshold).sum()
     assert "on average over 40 draws of knockoffs" in found.explain() and "e-BH" in found.guarantee
     assert found.signs[3] == -1 and (select(release, rule="ebh", fdr=.5).W == found.W).all()
-    assert "too small for e-BH" in select(Drawn(Z / 9), rule="ebh").explain()
+    nothing = select(Drawn(Z / 9), rule="ebh").explain()
+    assert nothing.startswith("Nothing selected (T = inf).") and nothing.endswith("selection.diagnosis.")
 
 
 def test_a_release_has_a_rule_of_its_own():
@@ -436,11 +446,10 @@ def test_a_release_shows_what_was_spent():
 # ---------------------------------------------------------------- what a selection says
 
 @pytest.mark.parametrize("W, offset, words", [
-    (np.zeros(9), 1, "every statistic is zero"), ([1, 2, 3], 1, "Raise fdr to 0.34"),
+    (np.zeros(9), 1, "The largest |z| of 9 variables is 0 ('v0')"), ([1, 2, 3], 1, "Raise fdr to 0.34"),
     ([1], 1, "nothing to filter"),
-    ([1, 2, 3, 4, -9, -8, -7], 1, "only 4 variables beat"),
-    ([5, 5, 5, 5, 5, -6, -6], 1, "the best is 0.6"),
-    (-np.ones(9), 0, "the best is inf"), ([9, 8, 7, 6, 5, -1], 1, "5 of 6 variables have W >= T = 5"),
+    ([5, 5, 5, 5, 5, -6, -6], 1, "W is large with both signs (5, and -6 of 'v5')"),
+    (-np.ones(9), 0, "both signs (0, and -1"), ([9, 8, 7, 6, 5, -1], 1, "5 of 6 variables have W >= T = 5"),
 ])
 def test_a_selection_explains_itself(W, offset, words):
     chosen = selection(W, offset=offset)
@@ -450,8 +459,12 @@ def test_a_selection_explains_itself(W, offset, words):
 def test_tests_explain_themselves():
     some, none = (select(Estimated(W), rule="bh") for W in ([3.0, -4, .5], [1.0, .5]))
     assert some.explain() == "2 of 3 variables have |z| >= T = 3, the Benjamini-Hochberg threshold at 0.2."
-    assert none.explain() == ("Nothing selected: the largest |z| of 2 variables is 1, too small for the "
-                              "Benjamini-Hochberg rule at 0.2 (T = inf).")
+    assert none.explain() == (
+        "Nothing selected (T = inf). The largest |z| of 2 variables is 1 ('v0'), with 0 beyond 2 (about "
+        "0.091 by chance alone); at fdr=0.2 a single variable should reach about 1.6, an effect of 1.64 of "
+        "'v0', and nothing is selected below fdr=0.62. About 2.7 times the rows would show effects as large "
+        "as these estimates, if they are more than chance; fewer columns help, too. More: "
+        "selection.diagnosis.")
     assert "|z| = 4" in repr(some) and "W =" not in repr(some)
 
 
@@ -459,7 +472,9 @@ def test_the_rate_that_is_recommended_is_enough():
     for p in (1, 2, 3, 6, 33):
         sentence = selection(np.ones(p), .02).explain()
         if p == 1: assert "With one variable there is nothing to filter" in sentence
-        else: assert len(selection(np.ones(p), float(sentence.split("Raise fdr to ")[1][:-1]))) == p
+        else:
+            enough = float(sentence.partition("Raise fdr to ")[2].partition(". More")[0])
+            assert len(selection(np.ones(p), enough)) == p > len(selection(np.ones(p), enough - .011))
 
 
 def test_a_selection_is_a_collection_of_names():
@@ -522,3 +537,313 @@ def test_groups_are_selected_as_one_variable():
     assert " -" in repr(knockoffs)
     def short(A, b): return np.abs(b[:4]) - np.abs(b[4:])
     assert "3 in all" in refusal(select, release, statistic=short)
+
+
+# ---------------------------------------------------------------- tables for programs and for Jupyter
+
+ODD = ("<b>x</b>", '"y" & \'z\'', "年収", "a\nb")
+
+
+def named(release, *names):
+    "The release with other names"
+    release.columns = names
+    return release
+
+
+def test_a_frame_has_a_row_a_variable():
+    found = select(named(Estimated([3.0, -4, .5]), "a", "b", "c"), rule="bh")
+    frame = found.to_frame()
+    wanted = "name statistic selected direction estimate se low high pvalue"
+    assert list(frame.columns) == wanted.split()
+    assert frame["name"].tolist() == ["a", "b", "c"] and frame["direction"].tolist() == ["up", "down", "up"]
+    assert frame["selected"].tolist() == [True, True, False] and frame["statistic"].tolist() == [3, 4, .5]
+    effects = found.effects
+    assert np.allclose(frame["low"][:2], effects.low) and np.allclose(frame["high"][:2], effects.high)
+    assert np.allclose(frame["pvalue"], 2 * norm.sf([3, 4, .5])) and (frame["se"] == 1).all()
+    width = norm.isf(.05 * 2 / 3 / 2)
+    assert np.allclose(frame["high"] - frame["estimate"], width)
+    assert found.to_frame("polars")["name"].to_list() == ["a", "b", "c"]
+
+
+def test_a_frame_without_estimates_has_statistics_only():
+    frame = selection([9, 8, -7]).to_frame()
+    assert list(frame.columns) == ["name", "statistic", "selected", "direction"]
+    assert frame["statistic"].tolist() == [9, 8, -7] and not frame["selected"].any()
+
+
+def test_groups_have_a_p_value_and_no_estimate_in_a_frame():
+    frame = select(InGroups(), rule="bh", fdr=.1).to_frame().set_index("name")
+    assert np.isnan(frame.loc["g", ["estimate", "se", "low", "high"]].astype(float)).all()
+    assert np.isclose(frame.loc["g", "pvalue"], chi2.sf(25, 2)) and frame.loc["a", "estimate"] == 5
+
+
+def test_html_says_what_was_asked_found_guaranteed_and_spent():
+    found = select(named(Estimated([3.0, -4, .5]), "a", "b", "c"), rule="bh", fdr=.1)
+    page = found._repr_html_()
+    for words in ("2 of 3 variables selected", "FDR of at most 0.1, rule &#x27;bh&#x27;", "Not private: the",
+                  "4 coefficients.", "<circle", ">a</td>", "-6."): assert words in page, words
+    assert ">c</td>" not in page and "Simulation" not in page
+    bars = selection([9, 8, 7, 6, 5, -1])._repr_html_()
+    assert "<rect" in bars and "<circle" not in bars and "estimate" not in bars
+    nothing = select(Estimated([1.0, .5]), rule="bh")
+    assert "0 of 2" in nothing._repr_html_() and "signal and noise" in nothing._repr_html_()
+    assert nothing._repr_html_().count("<circle") == 2
+
+
+def test_html_of_many_names_twenty_and_counts_the_rest():
+    page = selection(np.arange(1.0, 31))._repr_html_()
+    assert page.count("</tr>") == 21 and "... and 10 more" in page and page.count("<rect") == 20
+
+
+def test_html_of_groups_is_drawn_too():
+    assert select(InGroups(), rule="bh", fdr=.1)._repr_html_().count("<circle") == 2
+    everything = InGroups()
+    everything.groups = {"g": ("a", "b", "c", "d")}
+    everything.rules = ("bh",)
+    assert select(everything, rule="bh")._repr_html_().count("<rect") == 1
+
+
+def test_odd_names_are_escaped_everywhere():
+    found = select(named(Estimated([5.0, -4, 4, 4]), *ODD), rule="bh")
+    for page in (found._repr_html_(), found.release._repr_html_(), found.effects._repr_html_()):
+        assert "<b>x" not in page and "&lt;b&gt;x" in page and "a\nb" not in page
+    nothing = select(named(Estimated([1.0, .4, .4, .4]), *ODD), rule="bh")
+    assert "<b>x" not in nothing._repr_html_() + nothing.diagnosis._repr_html_()
+
+
+def test_a_release_is_shown_briefly_and_a_simulation_says_so():
+    release = Estimated([5.0, 4])
+    release.budget, release.noise = Budget(.2, 1e-5), {"products": 2.5}
+    page = release._repr_html_()
+    for words in ("&#x27;plain&#x27;", "100", "v0", "Spent (epsilon=0.2, delta=1e-05)", "products 2.5"):
+        assert words in page, words
+    assert "Simulation" not in page
+    release.simulated = True
+    assert SIMULATION.split("(")[0] in release._repr_html_()
+    assert "selected. Simulation: NOT private" in select(release, rule="bh")._repr_html_()
+
+
+# ---------------------------------------------------------------- diagnoses
+
+def subjects(found): return [finding.subject for finding in found.diagnosis]
+
+
+class Spent(Estimated):
+    "A private release whose variance is to a share noise of privacy"
+    budget, noise, share = Budget(1.0, 1e-6), {"products": 1.0}, .5
+
+    def noise_share(self, estimate=None): return self.share
+
+
+def test_a_diagnosis_is_a_list_of_findings_and_plain_data():
+    two = Finding("a", "A found.", "Change a."), Finding("<b>", "B found.", "Change b.")
+    d = Diagnosis(two, ("the wind",))
+    assert len(d) == 2 and list(d) == list(two) and d[0] is two[0]
+    assert d.to_dicts() == [f._asdict() for f in two] and json.loads(json.dumps(d.to_dicts())) == d.to_dicts()
+    assert d.to_frame().columns.tolist() == ["subject", "found", "change"] and len(d.to_frame("polars")) == 2
+    assert repr(d).split("\n") == ["1. A: A found. Change a.", "2. <b>: B found. Change b.",
+                                   "Not known from this release: the wind."]
+    assert "&lt;b&gt;" in d._repr_html_() and "the wind" in d._repr_html_()
+    assert repr(Diagnosis(())) == "Nothing stands in the way, as far as the release can tell."
+    assert "the wind" in repr(Diagnosis((), ("the wind",))) and not Diagnosis(())
+
+
+def test_findings_are_ordered_by_their_effect_and_a_release_has_its_say():
+    class Told(Estimated):
+        unknown = ("the rest",)
+        def findings(self, estimate=None):
+            assert len(estimate.beta) == 3
+            return [(1.1, Finding("small", "S.", "S.")), (9.0, Finding("large", "L.", "L."))]
+    nothing = select(Told([1.0, .5]), rule="bh")
+    assert subjects(nothing) == ["large", "small"]  # nine times |z| = 1 is enough: no more is said
+    assert nothing.explain() == "Nothing selected (T = inf). L. L. More: selection.diagnosis."
+    assert nothing.diagnosis.unknown == ("the rest",)
+    weaker = select(Told([.1, .05]), rule="bh")
+    assert subjects(weaker) == ["large", "signal and noise", "small"]
+    some = select(Told([9.0, .5]), rule="bh")
+    assert subjects(some) == ["large", "small"] and some.explain().startswith("1 of 2")
+
+
+def test_a_diagnosis_is_a_function_of_the_release():
+    release = Estimated([1.0, .5, 2.0, .1])
+    texts = {repr(select(release, rule="bh").diagnosis) for _ in range(5)}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("rule, fdr, least", [("knockoffs", .2, 5), ("ebh", .5, 4), ("knockoffs", .1, 10)])
+def test_fewer_candidates_than_a_rule_selects(rule, fdr, least):
+    class Few(Estimated): rules = ESTIMATE_RULES
+    def first(p): return select(Few(np.full(p, 9.0)), rule=rule, fdr=fdr).diagnosis
+    finding = first(least - 1)[0]
+    assert finding.subject == "number of candidates" and "Whatever the data" in finding.found
+    assert f"at least {least} discoveries or none, and p={least - 1}." in finding.found
+    assert "rule='bh'" in finding.change
+    assert not any(f.found.startswith("Whatever") for f in first(least))
+
+
+def test_few_that_stand_out_are_named_and_the_way_out_works():
+    W = np.append([9.0, 8, 7], np.full(20, .1) * (-1)**np.arange(20))
+    class Noisy(Plain):
+        def __init__(self, W):
+            super().__init__(W)
+            self.b = np.append(W, stream(0, "noise").standard_normal(len(W)) * .3)
+    found = select(Noisy(W))
+    (first, *_), rest = found.diagnosis, subjects(found)[1:]
+    assert first.found.startswith("Only 3 of 23 variables stand out ('v0', 'v1', 'v2')") and rest == []
+    assert first.change == "Raise fdr to 0.34." and len(select(Noisy(W), fdr=.34)) == 3
+    assert "number of candidates" not in subjects(select(Noisy(W), fdr=.34))
+    assert select(Noisy(W), offset=0).diagnosis.findings == ()
+
+
+def test_a_penalty_that_leaves_nothing_is_named_only_where_there_is_something():
+    rng = stream(1, "penalty")
+    class Noisy(Plain):
+        statistic = Statistic("lasso", "lcd", 100.0)
+        def __init__(self, W):
+            super().__init__(W)
+            self.b = self.b + rng.standard_normal(2 * len(W))
+    strong, weak = Noisy(np.full(10, 9.0)), Noisy(np.zeros(10))
+    assert subjects(select(strong)) == ["penalty"] and subjects(select(weak)) == ["signal and noise"]
+    assert subjects(select(strong, statistic=Statistic("lasso", "lcd", 1.0))) == []
+
+
+def test_knockoffs_that_are_copies_are_told():
+    Sigma, rng = .93 + .07 * np.eye(12), stream(2, "copies")
+    class Close(Plain):
+        def __init__(self, s):
+            super().__init__(np.zeros(12))
+            self.A = gram(Sigma, np.full(12, s))
+            self.b = np.linalg.cholesky(self.A + 1e-9 * np.eye(24)) @ rng.standard_normal(24)
+    assert "knockoffs" in subjects(select(Close(.02))) and "knockoffs" not in subjects(select(Close(.07)))
+    assert "s='mvr'" in select(Close(.02)).diagnosis[0].change
+
+
+def test_a_small_rate_is_named_if_a_usual_one_would_do():
+    class Noisy(Estimated): rules = ESTIMATE_RULES
+    z = np.append([2.6, 2.4, 2.3], np.zeros(7))
+    assert subjects(select(Noisy(z), rule="bh", fdr=.001))[0] == "error rate"
+    assert "something from fdr=0.071 on" in select(Noisy(z), rule="bh", fdr=.001).diagnosis[0].found
+    assert "error rate" not in subjects(select(Noisy(z / 5), rule="bh", fdr=.001))
+    assert "error rate" not in subjects(select(Noisy(z), rule="bh", fdr=.2))
+    assert len(select(Noisy(z), rule="bh", fdr=.072)) == 3
+
+
+def test_a_pair_that_hides_an_effect_is_the_first_finding_and_one_that_hides_none_is_not():
+    class Pair(Release):
+        method, n, budget, noise, sampler, simulated = "pair", 100, None, {}, None, False
+        rules, columns = ("bh",), tuple("abcd")
+        rule = "bh"
+        def __init__(self, beta): self.beta = np.array(beta)
+        def collinear(self): return [("a", "b", -.987)]
+        def estimate(self, sigma=None):
+            V = np.eye(4)
+            V[:2, :2] = np.linalg.inv([[1, -.987], [-.987, 1]])
+            return Estimate(self.beta, V)
+    hidden = select(Pair([3.0, -3.0, .1, 0]))
+    assert subjects(hidden) == ["collinear columns"]
+    assert "'a' and 'b' are nearly collinear (correlation -0.987)" in hidden.explain()
+    assert "together" in hidden.explain() and "group" in hidden.explain()
+    absent = select(Pair([.1, -.1, .1, 0]))
+    assert subjects(absent) == ["signal and noise", "collinear columns"]
+    together = Pair([3.0, -3.0, .1, 0])
+    together.groups = {"g": ("a", "b")}
+    assert select(together).selected == ("g",) and subjects(select(together)) == []
+
+
+@pytest.mark.parametrize("share, rows, epsilon", [(1.0, 2.0, 2.0), (0.0, 4.0, None), (.5, 2.73, None)])
+def test_the_factors_by_which_rows_and_budget_must_grow(share, rows, epsilon):
+    "Half the |z| that is needed: sampling noise wants four times the rows, noise of privacy twice"
+    need = norm.isf(.2 / 2 / 2)
+    release = Spent([need / 2, 0])
+    release.share = share
+    finding = select(release, rule="bh").diagnosis[0]
+    assert f"About {rows:.2g} times the rows" in finding.change
+    assert ("times epsilon" in finding.change) == (epsilon is not None)
+    if epsilon: assert f"or {epsilon:.2g} times epsilon" in finding.change
+    left = (1 - share) / rows + share / rows**2
+    assert np.isclose(left, .25, atol=.01)
+
+
+def test_rough_estimates_are_those_of_least_squares_and_their_noise_is_seen():
+    rng = stream(3, "rough")
+    Sigma = .4 + .6 * np.eye(40)
+    A = gram(Sigma, np.full(40, .5))
+    root = np.linalg.cholesky(A)
+    beta = np.append(rng.standard_normal(40), np.zeros(40))
+    levels = []
+    for _ in range(40):
+        b = A @ beta + 3 * root @ rng.standard_normal(80)
+        e = _rough_estimate(A, b)
+        assert np.allclose(e.beta, np.linalg.solve(Sigma, b[:40]))
+        levels.append(e.V[0, 0] / np.linalg.inv(Sigma)[0, 0])
+    assert abs(np.mean(levels) / 9 - 1) < 6 * np.sqrt(2 / 40 / 40)
+
+
+def test_pairs_are_those_above_the_limit_the_closest_first():
+    G = np.eye(4)
+    for i, j, r in ((0, 1, .96), (2, 3, -.99), (0, 2, .94)): G[i, j] = G[j, i] = r
+    found = collinear_pairs(tuple("abcd"), G)
+    assert [pair[:2] for pair in found] == [("c", "d"), ("a", "b")] and found[0][2] == -.99
+    assert collinear_pairs(tuple("abcd"), G, .03) == []
+
+
+# ---------------------------------------------------------------- what used to hurt
+
+def people(n=20_000):
+    "Age, pay and a constant column, in their own units; an effect of age and of pay"
+    rng = stream(4, "people")
+    age, pay = rng.uniform(20, 60, n), rng.uniform(0, 80_000, n)
+    y = 30 + .5 * age + 2e-4 * pay + rng.normal(0, 5, n)
+    noise, same = rng.uniform(0, 1, n), np.full(n, 4.0)
+    return pd.DataFrame({"age": age, "pay": pay, "noise": noise, "same": same, "y": y})
+
+
+BOUNDS = {"epsilon": 2.0, "delta": 1e-6, "row_bound": 1.5, "response_bound": 30.0, "response_center": 60.0,
+          "simulation": True, "random_state": 0}
+RANGES = {"age": (20, 60), "pay": (0, 80_000), "noise": (0, 1), "same": (0, 5)}
+
+
+@pytest.mark.parametrize("rule", ESTIMATE_RULES)
+def test_fifty_selections_from_one_release_are_one_answer(rule):
+    release = moments_filter(people(4000), "y", ranges=RANGES, **BOUNDS).release
+    answers = {(found.selected, found.W.tobytes(), found.explain())
+               for found in (select(release, rule=rule) for _ in range(50 if rule != "ebh" else 5))}
+    assert len(answers) == 1
+
+
+def test_coefficients_are_named_and_in_the_units_of_the_data():
+    found = moments_filter(people(), "y", ranges=RANGES, **BOUNDS)
+    frame = found.to_frame().set_index("name")
+    assert found.selected == ("age", "pay") and found.effects.names == ("age", "pay")
+    for name, truth in (("age", .5), ("pay", 2e-4)):
+        row = frame.loc[name]
+        assert row["low"] < truth < row["high"] and row["se"] < truth / 5
+    assert abs(frame.loc["age", "estimate"] / .5 - 1) < .1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_constant_column_is_never_selected_and_is_named(seed):
+    options = {**BOUNDS, "random_state": seed}
+    found = moments_filter(people(), "y", ranges=RANGES, **options)
+    assert "same" not in found
+    finding = next(f for f in found.diagnosis if f.subject == "means of the columns")
+    assert finding.found.startswith("'same': means are far from zero") and "constant" in finding.change
+    assert "'same'" in refusal(knockoff_filter, people(), "y")
+
+
+def test_a_large_delta_is_warned_of():
+    options = {**BOUNDS, "delta": .5, "simulation": False, "random_state": None}
+    with pytest.warns(UserWarning, match="delta=0.5 is above 1/n"):
+        moments_filter(people(4000), "y", ranges=RANGES, **options)
+
+
+@pytest.mark.parametrize("rule, factor", [("bh", 1), ("by", 1), ("knockoffs", 2**.5), ("ebh", 2**.5)])
+def test_what_a_rule_asks_of_a_variable(rule, factor):
+    "A p-value of q / p, for BY less; a knockoff doubles the variance"
+    class Weak(Estimated): rules = ESTIMATE_RULES
+    q = .2 / (1 + 1 / 2 + 1 / 3) if rule == "by" else .2
+    release = Weak(np.full(3 if rule == "by" else 30, .1))
+    release.b[len(release.columns):] = .2  # no knockoff is beaten
+    found = select(release, rule=rule)
+    need = factor * norm.isf(q / len(found.W) / 2)
+    assert f"should reach about {need:.2g}" in found.diagnosis[0].found

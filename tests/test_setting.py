@@ -1,4 +1,6 @@
 "The paper's setting: plug-ins, splits, what Methods I and II refuse, and what their releases say."
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -201,3 +203,25 @@ def test_the_users_constants_are_used():
     assert noise(sigma=2.0) > 1.3 * noise() and noise(beta_norm=1000.0) > noise()
     for bounds in ("coupled", "tight"): assert noise(bounds=bounds, beta_max=.1) < noise(bounds=bounds)
     assert noise(ridge_penalty=.5) != noise() and noise(row_bound=2 * BIG.row_norm) > noise()
+
+
+def test_what_a_pair_tells_and_what_it_does_not():
+    options = dict(PUBLIC, simulation=True, random_state=0)
+    one, two = (run(BIG, **options).release for run in (filter_one, filter_two))
+    assert len(one.unknown) == 1 and "whether columns are collinear" in two.unknown and two.collinear() == []
+    assert one.findings() == two.findings() == [] and one.collinear() == []
+    assert one.noise_share() is None
+    noisy = replace(one, noise={**one.noise, "Gram matrix": .2})
+    (_, finding), = noisy.findings()
+    assert finding.subject == "Gram matrix" and "reach 1.4." in finding.found
+    A = one.A.copy()
+    A[0, 1] = A[1, 0] = -.99
+    (a, b, r), = replace(one, A=A, noise={**one.noise, "Gram matrix": .001}).collinear()
+    assert (a, b) == ("x0", "x1") and -1 < r < -.95
+
+
+@pytest.mark.parametrize("run", [filter_one, filter_two])
+def test_too_much_noise_is_diagnosed(run):
+    found = run(BIG, **{**PUBLIC, "epsilon": 1e-3}, simulation=True, random_state=0)
+    assert not len(found) and found.diagnosis[0].subject in ("Gram matrix", "signal and noise")
+    assert "rows" in found.explain()
