@@ -137,6 +137,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'dp_knockoff.cli._spelled': ('cli.html#_spelled', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._statistic': ('cli.html#_statistic', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._table': ('cli.html#_table', 'dp_knockoff/cli.py'),
+                                 'dp_knockoff.cli._told': ('cli.html#_told', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._values': ('cli.html#_values', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._warn': ('cli.html#_warn', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._whole_rows': ('cli.html#_whole_rows', 'dp_knockoff/cli.py'),

@@ -702,13 +702,16 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _write_selection(selection, path: str, args) -> None:
-    "A report, JSON, a table or a picture, by the file's ending"
+def _told(args) -> dict:
+    "What a report is told besides the selection"
     from dp_knockoff.dictionary import as_dictionary
+    target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
+    return {"target": target, "ledger": args.ledger}
+
+def _write_selection(selection, path: str, **told) -> None:
+    "A report, JSON, a table or a picture, by the file's ending"
     from dp_knockoff.report import write_report
-    if path.lower().endswith(".html"):
-        target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
-        write_report(selection, path, target=target, ledger=args.ledger)
+    if path.lower().endswith(".html"): write_report(selection, path, **told)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
     else: _draw_selection(selection, path)
@@ -858,7 +861,7 @@ def _select(args) -> None:
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out, args)
+    for out in args.out: _write_selection(selection, out, **_told(args))
     if args.json: return print(_as_json(selection))
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
     sentences = explained, selection.guarantee, *selection.notes

@@ -1200,7 +1200,7 @@ def test_groups_from_files_have_their_names_everywhere(capsys, trial, name, text
     assert found["variables"] == names and "who" in found["selected"] and len(found["W"]) == 4
     assert [row["variable"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
     drawn = Path("r.svg").read_text()
-    assert "<!-- who -->" in drawn and "<!-- sex -->" not in drawn
+    assert ">who</text>" in drawn and ">sex</text>" not in drawn
 
 
 def test_groups_work_for_every_method(capsys, folder):
