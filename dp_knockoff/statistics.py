@@ -381,7 +381,7 @@ def check_statistic(
         error = 0.0
         for size in (1.0, *_SIZES[trial::trials]):
             W = evaluate(f, A, size * b, variables)
-            error = np.maximum(error, max(_flip_error(f, A, size * b, F, variables, W) for F in swaps))
+            error = np.max([error, *(_flip_error(f, A, size * b, F, variables, W) for F in swaps)])
         if not error < 1e-6: # NaN is refused, too
             raise InputError("statistic is not antisymmetric (on a random Gram matrix, swapping columns "
                              f"with their knockoffs changes it by {error:.1g} of its size beyond the signs): "
