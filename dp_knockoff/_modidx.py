@@ -2023,6 +2023,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'dp_knockoff/statistics.py'),
                                         'dp_knockoff.statistics._entry_points': ( 'statistics.html#_entry_points',
                                                                                   'dp_knockoff/statistics.py'),
+                                        'dp_knockoff.statistics._flip_error': ('statistics.html#_flip_error', 'dp_knockoff/statistics.py'),
                                         'dp_knockoff.statistics._guess': ('statistics.html#_guess', 'dp_knockoff/statistics.py'),
                                         'dp_knockoff.statistics._is_diagonal': ( 'statistics.html#_is_diagonal',
                                                                                  'dp_knockoff/statistics.py'),
