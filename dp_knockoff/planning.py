@@ -5,6 +5,7 @@
 # %% ../nbs/63_planning.ipynb #efa60bca
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 
@@ -379,6 +380,10 @@ def _response_units(s: Scenario, method, scaled: float, rng) -> tuple: # mean, s
     if center == "private": return _FAR * sd * rng.standard_normal(), sd
     return center + _OFF * sd * rng.standard_normal(), sd
 
+def _no_rows(s: Scenario) -> Copies:
+    "The columns of a scenario, and what is public about them"
+    return Copies(np.empty((0, len(s.names))), np.empty(0), s)
+
 @dataclass(frozen=True)
 class _Found:
     "What one simulated release led to"
@@ -424,7 +429,7 @@ class _Simulated:
         return table.rows(self._n, self.rng)
 
     def _by_law(self) -> np.ndarray:
-        law = law_of(self.method.law, Copies(np.empty((0, len(self.s.names))), np.empty(0), self.s))
+        law = law_of(self.method.law, _no_rows(self.s))
         return law.draw(open_uniforms(self.rng, (self._n, law.p)))
 
     def _clipped(self) -> tuple:
@@ -440,7 +445,7 @@ class _Simulated:
         if self.clip is not None: y = with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
         with one_blas_thread():
             source = Copies(self.X, y, s, self.copies)
-            release = self.method.release(source, simulation=True, random_state=rng)
+            release = self._quietly(source)
             selection = select(release, **vars(self.question))
         fdp, power = error_rates(selection.support, planted.support)
         effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
@@ -449,6 +454,12 @@ class _Simulated:
                       float(getattr(selection.estimate, "zeta", np.nan)),
                       *self._noise(release, planted.support, fit), *self._bounds(y),
                       getattr(release, "rounds", 1))
+
+    def _quietly(self, source):
+        "A simulated release; what its bounds are warned of, the outlook says once"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.method.release(source, simulation=True, random_state=self.rng)
 
     def _noise(self, release, support, fit) -> tuple:
         "Noise of the first round over what it is added to"
@@ -629,6 +640,7 @@ def outlook(
     if method.word not in ("moments", "labels", "products"):
         raise InputError(f"method {method.word!r} has no outlook: use moments, labels or products; "
                          "plan and simulate know the paper's methods")
+    method = method.completed(_no_rows(scenario))
     many, releases = _affordable(scenario, method, tables)
     results, facts = [], []
     for k in _with_bar(range(many)):

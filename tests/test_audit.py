@@ -410,26 +410,26 @@ class Silent(NumpySampler):
     def lattice(self, value, scale, purpose): return np.asarray(value)
 
 
-def unscaled(X, y, clip, center, scale):
+def unscaled(X, y, clip, center, scale, limits=None):
     Z = np.column_stack([(X - center) / scale, np.ones((len(y), int(clip.intercept)))])
     t = y - clip.response_center - (Z @ clip.start if clip.start else 0)
     clamped = int((np.abs(t) > clip.response_bound).sum())
     return Z, np.clip(t, -clip.response_bound, clip.response_bound), np.ones(len(y)), (0, clamped)
 
 
-def unclamped(X, y, clip, center, scale):
-    Z, t, w, cut = CLIPPED(X, y, replace(clip, response_bound=1e140), center, scale)
+def unclamped(X, y, clip, *how, **more):
+    Z, t, w, cut = CLIPPED(X, y, replace(clip, response_bound=1e140), *how, **more)
     return Z, t, w, (cut[0], int((np.abs(t) > clip.response_bound).sum()))
 
 
-def y_not_scaled(X, y, clip, center, scale):
-    Z, _, w, cut = CLIPPED(X, y, clip, center, scale)
+def y_not_scaled(X, y, clip, *how, **more):
+    Z, _, w, cut = CLIPPED(X, y, clip, *how, **more)
     return Z, y - (Z @ clip.start if clip.start else 0), w, cut
 
 
-def one_clips_all(X, y, clip, center, scale):
+def one_clips_all(X, y, clip, *how, **more):
     with np.errstate(over="ignore"): wild = not np.isfinite(np.linalg.norm(X, axis=1)).all()
-    return CLIPPED(np.clip(X, -1e150, 1e150) if wild else X, y, clip, center, scale)
+    return CLIPPED(np.clip(X, -1e150, 1e150) if wild else X, y, clip, *how, **more)
 
 
 def steps(Z, t, clip): return np.column_stack([Z / clip.row_step, t / clip.response_step])

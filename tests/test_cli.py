@@ -938,8 +938,8 @@ def test_options_are_words_of_python():
     args = vars(parser().parse_args(["select", "t.csv"]))
     python = {"data", "columns", "dictionary", "groups", "method", "ledger", "simulation", "target",
               *(name for word in METHODS for name in (*takes(word), *chooses(word)))}
-    own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows", "signals",
-           "share"}
+    own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows",
+           *cli._TOLD}
     assert set(args) - own == python
     for other, more in (("release", ["--out", "r.npz"]), ("moments", ["--out", "m.npz"])):
         theirs = vars(parser().parse_args([other, "t.csv", *more]))
@@ -1450,17 +1450,17 @@ def test_a_release_is_not_released_again(capsys, wage):
 
 
 def test_bounds_that_are_too_high_are_said_before_anything_is_spent(capsys, monkeypatch, wage):
+    high = ["--row-bound", ".1", "--response-bound", "30"]
+    err = run(capsys, "select", "wage.parquet", *ON_WAGE[1:], *high, "--dry-run")[2]
+    assert err.count("Warning: --response-bound=30") == 1
     def stop(*args): raise KeyboardInterrupt
     monkeypatch.setattr(Source, "_pass", stop)
     draw_nothing(monkeypatch)
-    high = ["--row-bound", ".1", "--response-bound", "30"]
     for command, more in ((["select", *ON_WAGE], []), (["release", *ON_WAGE], ["--out", "r.npz"]),
                           (["moments", *ON_WAGE[:3]], ["--out", "m.npz"])):
         err = run(capsys, *command, *high, *more)[2]
         assert err.startswith("Warning: --response-bound=30 does not fit row_bound=0.1: a response is scaled")
         assert err.count("Warning") == 1
-    err = run(capsys, "select", "wage.parquet", *ON_WAGE[1:], *high, "--dry-run")[2]
-    assert err.count("Warning: --response-bound=30") == 1
     err = run(capsys, "select", *ON_WAGE, "--response-bound", "31")[2]
     assert err.startswith("Warning: --response-bound=31 is above 30, which is as far as a response can be")
     err = run(capsys, "select", *ON_WAGE, "--row-bound", "9")[2]
