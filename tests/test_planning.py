@@ -209,7 +209,8 @@ def test_the_method_itself_runs_with_what_it_was_told(monkeypatch):
     monkeypatch.setattr(SecureSampler, "lattice", None)
     method = replace(METHOD, rounds=2, rows_per_person=3)
     o = outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
-    assert all(one == method and rows == 3000 and draw["simulation"] is True for one, rows, draw in seen)
+    told = method.completed(planning._no_rows(KNOWN))
+    assert all(one == told and rows == 3000 and draw["simulation"] is True for one, rows, draw in seen)
     assert (o.rounds, o.rule, o.rate, o.rows) == (2, "by", .1, 3000) and len(seen) == o.tables * o.releases
     assert o == outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
     assert o != outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2, random_state=1)
