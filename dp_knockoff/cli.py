@@ -860,9 +860,34 @@ def _select(args) -> None:
         if args.dry_run: return print(_forecast(args, method, question, draw))
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out, **_told(args))
-    if args.json: return print(_as_json(selection))
+    lost = [] # a file that cannot be written must not keep what was paid for from being shown
+    if args.save_release: lost += _tried(_save_release, selection.release, args.save_release)
+    for out in args.out: lost += _tried(_write_selection, selection, out, **_told(args))
+    if args.json: print(_as_json(selection))
+    else: _print_selection(selection)
+    if lost: raise InputError("; ".join(lost))
+
+def _tried(write, *what, **told) -> list:
+    "Write a file; the sentence about it, if that cannot be"
+    from dp_knockoff.errors import InputError
+    try: write(*what, **told)
+    except InputError as error: return [str(error)]
+    return []
+
+def _save_release(release, path: str) -> None:
+    "Write a release; where that cannot be, among temporary files: its budget is spent"
+    import tempfile
+
+    from dp_knockoff.errors import InputError
+    try: release.save(path)
+    except InputError as error:
+        try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
+        except (InputError, OSError):
+            raise InputError(f"{error}; its budget is spent, and the release is lost") from None
+        raise InputError(f"{error}; its budget is spent, so the release is in {str(kept)!r}: move it") from None
+
+def _print_selection(selection) -> None:
+    "Table, explanation, guarantee, notes, diagnosis"
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
     sentences = explained, selection.guarantee, *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
@@ -901,7 +926,7 @@ def _release(args) -> None:
     from dp_knockoff.errors import InputError
     try: release = _made(args)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    release.save(args.out)
+    _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
     if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
@@ -1016,7 +1041,7 @@ def _moments(args) -> None:
             clip = _clip_of(args, _open(args))
             with _row_bar() as bar: total = _open(args, bar.update)(clip)
         except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    print(f"{total} written to {total.save(args.out)}")
+    print(f"Moments of {total.n:,} rows, which reveal the data, written to {total.save(args.out)}")
     if isinstance(total, ExactMoments):
         clip = total.clip
         print(f"Row bound {clip.row_bound:.4g}, response bound {clip.response_bound:.4g}, response centre "
