@@ -399,6 +399,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.PrivateMoments.variables': ( 'estimate.html#privatemoments.variables',
                                                                                          'dp_knockoff/estimate.py'),
+                                      'dp_knockoff.estimate.PrivateMoments.yes_or_no': ( 'estimate.html#privatemoments.yes_or_no',
+                                                                                         'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.StrictRelease': ('estimate.html#strictrelease', 'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.StrictRelease.__add__': ( 'estimate.html#strictrelease.__add__',
                                                                                       'dp_knockoff/estimate.py'),
