@@ -138,7 +138,7 @@ def test_nobody_can_wait_for_a_secret_in_a_shared_folder(tmp_path):
         part.write_text("secret")
     write_whole(tmp_path / "c", look)
     assert theirs.read_bytes() == b"" and seen == [0o700]
-    assert (tmp_path / ".a.npz.part").is_symlink() and (tmp_path / ".b.npz.part").exists() # not ours: left alone
+    assert (tmp_path / ".a.npz.part").is_symlink() and (tmp_path / ".b.npz.part").exists() # not ours
 
 
 def test_two_who_write_to_one_place_do_not_mix(tmp_path):
@@ -154,7 +154,7 @@ def test_two_who_write_to_one_place_do_not_mix(tmp_path):
 def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     path, forced, fsync = tmp_path / "a.txt", [], os.fsync
     def watch(handle):
-        forced.append((os.fstat(handle).st_size if not path.exists() else "folder"))
+        forced.append(os.fstat(handle).st_size if not path.exists() else "folder")
         fsync(handle)
     monkeypatch.setattr(os, "fsync", watch)
     write_whole(path, lambda part: part.write_text("whole"))

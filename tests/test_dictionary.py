@@ -593,7 +593,7 @@ def test_a_template_says_what_to_fill_in():
     for key in ("missing", "indicator", "probabilities", "[groups]"): assert key in head
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="long doubles are doubles here")
+@pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="there is nothing longer")
 def test_a_number_beyond_float64_is_not_warned_of():
     "NumPy's warning about an overflow would tell that such a row is there"
     huge = np.longdouble("1e4000")

@@ -363,11 +363,12 @@ def test_noise_is_not_taken_for_a_large_response():
 @pytest.mark.parametrize("wild", [1e30, 1e308])
 def test_the_longest_row_is_looked_for_within_the_dictionarys_ranges(wild):
     "One value far outside made the bound so long that the column of ones vanished, or the norm overflow"
-    facts = {"target": "y", "columns": {f"x{j}": {"range": [-2, 2]} for j in range(4)} | {"y": {"range": [-9, 9]}}}
+    columns = {f"x{j}": {"range": [-2, 2]} for j in range(4)}
+    facts = {"target": "y", "columns": columns | {"y": {"range": [-9, 9]}}}
     def release(first):
         A = X.copy()
         A[0, 0] = first
-        source = open_source(A, Y, columns=[f"x{j}" for j in range(4)], dictionary=facts)
+        source = open_source(A, Y, columns=list(columns), dictionary=facts)
         return LabelsMethod(epsilon=1.0, delta=1e-2, sigma=1.5).release(source, sampler=Silent())
     far, at_the_end = release(wild), release(2.0)
     assert np.array_equal(far.products, at_the_end.products) and far.product_sd == at_the_end.product_sd
