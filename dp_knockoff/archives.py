@@ -41,7 +41,7 @@ def write_whole(
     "Write a file beside its destination and move it there: completely or not at all"
     path = Path(path)
     try:
-        with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as own: # nobody else can look into it
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as own: # nobody else looks into it
             part = Path(own) / path.name
             write(part)
             _to_disk(part, os.O_RDWR)

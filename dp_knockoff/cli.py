@@ -884,7 +884,8 @@ def _save_release(release, path: str) -> None:
         try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
         except (InputError, OSError):
             raise InputError(f"{error}; its budget is spent, and the release is lost") from None
-        raise InputError(f"{error}; its budget is spent, so the release is in {str(kept)!r}: move it") from None
+        found = f"its budget is spent, so the release is in {str(kept)!r}: move it"
+        raise InputError(f"{error}; {found}") from None
 
 def _print_selection(selection) -> None:
     "Table, explanation, guarantee, notes, diagnosis"
