@@ -74,6 +74,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'dp_knockoff.cli._as_csv': ('cli.html#_as_csv', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._as_json': ('cli.html#_as_json', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._asked': ('cli.html#_asked', 'dp_knockoff/cli.py'),
+                                 'dp_knockoff.cli._check_apart': ('cli.html#_check_apart', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._check_archive': ('cli.html#_check_archive', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._check_complete': ('cli.html#_check_complete', 'dp_knockoff/cli.py'),
                                  'dp_knockoff.cli._check_kind': ('cli.html#_check_kind', 'dp_knockoff/cli.py'),

@@ -498,16 +498,26 @@ def _check_out(path: str) -> None:
                          f"choose one of {listed(_TEXTS + _PICTURES)}")
     check_place(path)
 
+def _check_apart(args, option: str, path: str) -> None:
+    "A result must not be written over a file that is read, or over the ledger: it would be gone"
+    from dp_knockoff.errors import InputError
+    names = ("ledger", "dictionary", "groups", "ranges", "law")
+    read = _paths(args) + [value for name in names if isinstance(value := getattr(args, name, None), str)]
+    if any(os.path.exists(path) and os.path.exists(one) and os.path.samefile(path, one) for one in read):
+        raise InputError(f"{option} {path!r} would be written over a file that is read: choose another name")
+
 def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
     from dp_knockoff.errors import InputError
     for out in args.out: _check_out(out)
+    for out in args.out: _check_apart(args, "--out", out)
     if not args.save_release: return
     if word not in _may("save"):
         raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
     if released and len(_paths(args)) == 1:
         raise InputError("--save-release has no meaning for one release that exists: leave it out")
     _check_archive("--save-release", args.save_release, "releases")
+    _check_apart(args, "--save-release", args.save_release)
 
 def _paths(args) -> list:
     "The files that are meant"
@@ -915,6 +925,7 @@ def _made(args):
     for path in _releases(_paths(args)):
         raise InputError(f"{path!r} is a release already: select from it with `dp-knockoff select {path}`")
     _check_archive("--out", args.out, "releases")
+    _check_apart(args, "--out", args.out)
     if _word_of(args) not in _may("save"):
         raise InputError(f"--method {args.method} has no release that can be kept: "
                          f"choose {' or '.join(_may('save'))}, or use `dp-knockoff select`")

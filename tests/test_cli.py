@@ -1620,3 +1620,21 @@ def test_an_interrupted_release_is_entered_and_writes_nothing(capsys, monkeypatc
         code, out, err = run(capsys, "release", *ON_WAGE, *SEED, "--ledger", "l.jsonl", "--out", "r.npz")
         assert code == 130 and out == "" and "interrupted" in err and not Path("r.npz").exists()
         assert len(Ledger("l.jsonl").entries) == k + 1
+
+
+@pytest.mark.parametrize("argv", [
+    ["select", "wage.csv", "--out", "wage.csv"], ["select", "wage.csv", "--out", "./wage.csv"],
+    ["select", "wage.csv", "--ledger", "l.json", "--out", "l.json"],
+    ["select", "wage.csv", "--out", "link.csv"],
+    ["release", "m.npz", "--out", "m.npz"], ["select", "m.npz", "--save-release", "m.npz"]])
+def test_no_result_is_written_over_data_or_a_ledger(capsys, monkeypatch, wage, argv):
+    "A ledger that is gone counts nothing"
+    Ledger("l.json", epsilon=9, delta=1e-3)
+    os.symlink("wage.csv", "link.csv")
+    assert run(capsys, "moments", *ON_WAGE[:3], "--out", "m.npz")[0] == 0
+    before = {path: Path(path).read_bytes() for path in os.listdir()}
+    monkeypatch.setattr(Source, "_pass", never)
+    more = [] if "m.npz" in argv else ON_WAGE[1:3]
+    code, out, err = run(capsys, *argv, *more, *BUDGET, *SEED)
+    assert code == 2 and out == "" and "would be written over a file that is read: choose another" in err
+    assert {path: Path(path).read_bytes() for path in os.listdir()} == before
