@@ -1,6 +1,7 @@
 """What the tests would not notice: a seeded sample of mutants of exported formulas, and who kills each.
 
     python benchmarks/mutants.py                # makes results/mutants.csv and mutants.md; takes hours
+    python benchmarks/mutants.py --resume       # goes on where an interrupted run stopped
     python benchmarks/mutants.py --survivors    # only those that survived the last time, for new tests
 
 A mutant is the package with one formula changed, in the notebook and in its module: an operator, a
@@ -264,12 +265,14 @@ def main() -> None:
     verbatim = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=verbatim)
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: 2)")
+    parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has on file")
     parser.add_argument("--survivors", action="store_true", help="only those that survived the last time")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of mutants.csv and mutants.md")
     args = parser.parse_args()
     known = read_results(args.out / "mutants.csv") if (args.out / "mutants.csv").exists() else []
+    done = [m for m in known if m.killed_by or args.resume] if args.resume or args.survivors else []
     todo = [m for m in known if not m.killed_by] if args.survivors else sample()
-    done = [m for m in known if m.killed_by] if args.survivors else []
+    todo = [m for m in todo if not any(same(m, old) for old in done)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
         free = [copied(Path(folder) / str(k)) for k in range(args.jobs)]
         check_sound(sorted({name for m in todo for name in suspects(m.module)}), free[0])

@@ -28,8 +28,9 @@ def changed(formula):
 
 
 @pytest.mark.parametrize("formula, some", [
-    ("a + b", {"(a) - (b)", "(a)"}), ("a ** b", {"(a) * (b)"}), ("x <= y", {"x < y"}), ("f(2, .5)", {"3", "0.55"}),
-    ("-x", {"(x)"}), ("np.sqrt(x)", {"np.abs(x)"}), ("x.min()", {"x.max()"}), ("1e-300", set()), ("'a' + b", set())])
+    ("a + b", {"(a) - (b)", "(a)"}), ("a ** b", {"(a) * (b)"}), ("x <= y", {"x < y"}),
+    ("f(2, .5)", {"3", "0.55"}), ("-x", {"(x)"}), ("np.sqrt(x)", {"np.abs(x)"}), ("x.min()", {"x.max()"}),
+    ("1e-300", set()), ("'a' + b", set())])
 def test_formulas_are_changed_in_every_way(formula, some): assert changed(formula) == some
 
 
