@@ -766,6 +766,18 @@ def test_the_audit_of_products_would_notice(kind, monkeypatch):
     assert not audit.ok
 
 
+def test_correlated_noise_is_judged_by_the_law_of_a_correlation():
+    "At the level of the exact test, which SciPy knows as well"
+    from scipy.stats import norm, pearsonr
+    quantiles = norm.ppf((np.arange(12) + .5) / 12)
+    one = np.random.default_rng(3).permutation(quantiles)
+    two = np.sort(quantiles)[np.argsort(np.argsort(one + .45 * np.random.default_rng(4).standard_normal(12)))]
+    noise = np.column_stack([one, two])
+    level = 3 * pearsonr(one, two).pvalue
+    assert level < 1e-3
+    assert fires(assert_white, noise, 1.001 * level) and not fires(assert_white, noise, .999 * level)
+
+
 # ---------------------------------------------------------------- what follows from a dictionary
 
 FACTS = {"target": "y", "groups": {"g": ["a", "e"]},
