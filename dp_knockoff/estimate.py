@@ -615,7 +615,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         p, bound = len(self.variables.index), self.clip.row_bound
         total = np.diag(self.gram)[:p].sum() + 2 * np.sqrt(2 * p) * self.gram_sd
         usual, weight = np.sqrt(max(total, 0.0) / self.n), (self.weights + 2 * self.weights_sd) / self.n
-        if bound > _FAR_ROWS * usual:
+        if bound > _FAR_ROWS * usual > 0: # 0: the noise is larger than all rows, and tells nothing
             ratio = bound / usual
             found = f"The row bound {bound:.3g} is at least {ratio:.2g} times the usual norm of a row."
             change = f"Set row_bound to about {usual:.2g}; the noise grows with it."
