@@ -144,10 +144,11 @@ def test_nobody_can_wait_for_a_secret_in_a_shared_folder(tmp_path):
 def test_two_who_write_to_one_place_do_not_mix(tmp_path):
     path = tmp_path / "a.txt"
     def slow(part):
-        part.write_text("half of the first")
-        write_whole(path, lambda other: other.write_text("the second, whole"))
-        assert path.read_text() == "the second, whole"
-        part.write_text("the first, whole")
+        with open(part, "w") as file:
+            print("the first,", end=" ", file=file, flush=True)
+            write_whole(path, lambda other: other.write_text("the second, whole"))
+            print("whole", end="", file=file, flush=True)
+            assert path.read_text() == "the second, whole"
     assert write_whole(path, slow).read_text() == "the first, whole" and list(tmp_path.iterdir()) == [path]
 
 
