@@ -900,7 +900,7 @@ def counting_findings(self, estimate=None):
 def exact_yes_or_no(self): return bool(SEEN.y.nunique() == 2)
 
 
-DOORS_OPEN = {  # mistakes of the code that follows a dictionary: where, what in its place
+BESIDE_THE_NOISE = {  # mistakes of the code that follows a dictionary: where, what in its place
     "limits from the block's largest value": (clip_module, "_inside", clipped_by_the_largest),
     "values outside are refused": (clip_module, "_inside", refused_if_outside),
     "a default row bound from the data": (method_moments, "_completed", data_bound),
@@ -944,9 +944,9 @@ def leaks():
 def test_a_selection_by_a_dictionary_shows_nothing_but_its_draws(): assert not leaks()
 
 
-@pytest.mark.parametrize("name", DOORS_OPEN)
+@pytest.mark.parametrize("name", BESIDE_THE_NOISE)
 def test_mistakes_beside_the_noise_are_caught(name, monkeypatch):
-    monkeypatch.setattr(*DOORS_OPEN[name])
+    monkeypatch.setattr(*BESIDE_THE_NOISE[name])
     assert leaks()
 
 
@@ -1029,7 +1029,7 @@ def by_command(table, facts, *words):
 
 
 OUTS = [word for ending in ("html", "json", "csv", "png", "pdf", "svg") for word in ("--out", f"o.{ending}")]
-FRONT_DOORS = {
+WAYS_IN = {
     "selector": (by_selector, WITHOUT_INDICATOR, {}),
     "selector of products": (by_selector, COINS, {"method": "products"}),
     "select": (by_command, FACTS, ["select", *OUTS, "--save-release", "o.npz"]),
@@ -1038,12 +1038,12 @@ FRONT_DOORS = {
     "release": (by_command, FACTS, ["release", "--out", "o.npz"])}
 
 
-@pytest.mark.parametrize("name", FRONT_DOORS)
+@pytest.mark.parametrize("name", WAYS_IN)
 def test_every_way_in_shows_nothing_but_its_draws(name, tmp_path, monkeypatch):
     "Exit codes, text, warnings, files in all formats, to the byte: of other people, with the draws of these"
     monkeypatch.chdir(tmp_path)
-    door, facts, options = FRONT_DOORS[name]
-    facts = {**facts, "groups": {}} if door is by_selector else facts
+    way_in, facts, options = WAYS_IN[name]
+    facts = {**facts, "groups": {}} if way_in is by_selector else facts
     def one_for_all(sampler=None, simulation=False, random_state=None): return sampler or now[0]
     for module in (method_moments, products_module, selector_module):
         monkeypatch.setattr(module, "as_sampler", one_for_all)
@@ -1057,10 +1057,11 @@ def test_every_way_in_shows_nothing_but_its_draws(name, tmp_path, monkeypatch):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             table = table[[*facts["columns"]]]
-            shown = door(table, facts, *options) if door is by_command else door(table, facts, **options)
+            if way_in is by_command: shown = way_in(table, facts, *options)
+            else: shown = way_in(table, facts, **options)
         return shown, [str(warning.message) for warning in told]
     first = record(run, (PEOPLE, None), Private(0))
-    assert first.draws and (door is by_selector or first.outcome[0][0] == 0)
+    assert first.draws and (way_in is by_selector or first.outcome[0][0] == 0)
     for other in (wild(), PEOPLE.assign(y=0.0)): replay(run, (other, None), first)
 
 
