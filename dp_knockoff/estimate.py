@@ -444,7 +444,8 @@ class StrictRelease(Release):
         if type(other) is not type(self): return NotImplemented
         for name in self.alike:
             if not _equal(getattr(self, name), getattr(other, name)):
-                raise InputError(f"releases with different {name} cannot be added: "
+                what = "bounds, ranges or centres" if name == "clip" else name
+                raise InputError(f"releases with different {what} cannot be added: "
                                  "agree on them before releasing")
         if self.rounds > 1 or other.rounds > 1:
             raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
@@ -519,10 +520,16 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return {"Gram matrix": self.gram_sd, "products": products}
 
     def estimate(self, sigma=None) -> MomentsEstimate:
-        "Coefficients with a covariance that knows all the noise; huge where column or intercept are lost"
-        e, lost = estimate_coefficients(self, sigma), self.columns if self.lost_intercept else self.lost()
-        unsure = np.where(np.isin(self.columns, lost), np.sqrt(_NOTHING), 1.0)
+        "Coefficients with a covariance that knows all the noise; huge where variable or intercept are lost"
+        e, unsure = estimate_coefficients(self, sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
         return replace(e, V=e.V * np.outer(unsure, unsure))
+
+    def _unknown(self) -> np.ndarray: # (d,) of truth values
+        "Columns of variables that are lost altogether; all columns, if the intercept is lost"
+        if self.lost_intercept: return np.ones(len(self.columns), dtype=bool)
+        owners = np.array(self.variables.index)
+        seen = owners[~np.isin(self.columns[:len(owners)], self.lost())]
+        return np.append(~np.isin(owners, seen), [False] * self.clip.intercept)
 
     @property
     def lost_intercept(self) -> bool:

@@ -663,7 +663,7 @@ BAD = {
                                  "--response-center='private' is not a finite number"),
     "private centre of moments": ([*COLLECT, *BOUNDS, "--response-center", "private", "--out", "m.npz"],
                                   "'private' bounds take passes"),
-    "statistic": ([*GOOD, "--statistic", "forest"], "estimate='forest' is unknown"),
+    "statistic": ([*GOOD, "--statistic", "forest"], "--statistic 'forest': estimate='forest' is unknown"),
     "statistic without penalty": ([*GOOD, "--statistic", "lasso,lcd"], "needs its weight"),
     "too many words": ([*GOOD, "--statistic", "lasso,lcd,1,2"], "--statistic='lasso,lcd,1,2'"),
     "statistic of method two": ([*TWO, "--statistic", "path"], "least-squares"),
@@ -1506,3 +1506,13 @@ def test_the_diagnosis_is_printed_and_written(capsys, wage):
     assert all(line["guarantee"] == found["guarantee"] for line in lines)
     assert {line["variable"]: line["estimate"] == "" for line in lines} == {
         "age": False, "school": True, "shoe": False}  # a factor has several
+
+
+def test_moments_without_bounds_are_told_the_options_that_make_them(tmp_path, capsys):
+    rows = np.arange(60.0).reshape(20, 3) % 7
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,y", comments="")
+    assert main(["moments", str(tmp_path / "a.csv"), "--target", "y", "--out", str(tmp_path / "a.npz")]) == 0
+    capsys.readouterr()
+    assert main(["select", str(tmp_path / "a.npz"), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    said = capsys.readouterr().err
+    assert "collect them with --row-bound and --response-bound" in said and "Clip" not in said

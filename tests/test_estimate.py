@@ -899,14 +899,17 @@ def test_a_constant_column_is_never_selected_where_the_release_can_tell(data):
 
 
 def test_a_lost_level_leaves_the_rest_of_its_factor(data):
-    "Nothing is known of one coefficient: the others of the group are judged as if it were not there"
+    "A level that never occurs takes nothing from its factor; a factor of such levels is lost"
     X, y, _ = data
     r = MomentsMethod(**{**PUBLIC, "epsilon": 20.0}).release(
         np.column_stack([X, np.zeros(len(y))]), y, simulation=True, random_state=0)
     assert r.lost() == ["x6"]
-    both = replace(r, groups={"f": ("x0", "x6")})
-    alone, joint = select(r), select(both)
-    assert "x0" in alone.selected and "f" in joint.selected
+    both, plain = replace(r, groups={"f": ("x0", "x6")}), estimate_coefficients(r)
+    assert np.array_equal(both.estimate().V, plain.V) and "f" in select(both).selected
+    pair = replace(r, gram=np.where(np.eye(8)[5] + np.eye(8)[5][:, None] > 0, 0.0, r.gram),
+                   groups={"g": ("x5", "x6")})
+    assert pair.lost() == ["x5", "x6"] and list(pair._unknown()) == [False] * 5 + [True, True, False]
+    assert "g" not in select(pair, fdr=.9).selected
 
 
 def test_few_rows_are_not_taken_for_long_ones(data):
