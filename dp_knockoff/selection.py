@@ -731,10 +731,8 @@ def intervals_in_words(selection: Selection) -> dict: # name -> text
     if selection.estimate is None or not len(selection): return {}
     rows = list(selection.effects)
     columns = Counter(row.variable for row in rows)
-    def text(row): # a factor of two levels is one column, which has a name of its own
-        which = "" if row.name == row.variable else f" of {row.name}"
-        return f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g}){which}"
-    return {row.variable: text(row) for row in rows if columns[row.variable] == 1}
+    return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
+            for row in rows if columns[row.variable] == 1}
 
 # %% ../nbs/23_selection.ipynb #79575eb9
 _HEAD = "name", "statistic", "selected", "direction"
