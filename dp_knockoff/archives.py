@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -29,8 +30,11 @@ def check_place(path) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"out={str(path)!r} is in a folder that does not exist: "
                          f"create {str(path.parent)!r} first")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"out={str(path)!r} is in a folder that cannot be written to: choose another")
+    try: # permissions do not tell of a disk that is full, or of a folder that is no place for files
+        with TemporaryFile(dir=path.parent): pass
+    except OSError:
+        where = f"out={str(path)!r} is in a folder that cannot be written to"
+        raise InputError(f"{where}: choose another") from None
     return path
 
 # %% ../nbs/04_archives.ipynb #1a547cb9

@@ -203,7 +203,9 @@ def _statistic(option: str, text: str):
     if len(words) > 3:
         raise InputError(f"{option}={text!r} is not a name, a contrast and a penalty: "
                          "write e.g. lasso,lcd,2")
-    return Statistic(*words[:2], *(_number(option, word) for word in words[2:]))
+    penalty = [_number(option, word) for word in words[2:]]
+    try: return Statistic(*words[:2], *penalty)
+    except InputError as error: raise error.at(f"{option} {text!r}") from None
 
 def _ranges(option: str, path: str) -> dict:
     "Public ranges of columns, from a JSON file"
@@ -432,6 +434,7 @@ def _spelled(sentence: str) -> str:
         value = found[2] or found[3] or found[4]
         return f"{_option(found[1])} {value}" if found[1] in known else found[0]
     wrong, colon, way_out = sentence.partition(": ")
+    way_out = way_out.replace("with a Clip", "with --row-bound and --response-bound")
     sentence = wrong + colon + _PASSED.sub(option, way_out)
     found = re.match(r"(\w+)(?= is missing|=)", sentence)
     if not found or found[1] not in known: return sentence

@@ -444,7 +444,8 @@ class StrictRelease(Release):
         if type(other) is not type(self): return NotImplemented
         for name in self.alike:
             if not _equal(getattr(self, name), getattr(other, name)):
-                raise InputError(f"releases with different {name} cannot be added: "
+                what = "bounds, ranges or centres" if name == "clip" else name
+                raise InputError(f"releases with different {what} cannot be added: "
                                  "agree on them before releasing")
         if self.rounds > 1 or other.rounds > 1:
             raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
@@ -466,7 +467,7 @@ def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarra
 
 # %% ../nbs/52_estimate.ipynb #60929703
 _PAIRS = 3            # that a note names at most
-_LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
+_LOST = 3.0           # a column whose spread is below so many standard deviations of its noise is lost
 _MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
 _AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
@@ -524,9 +525,16 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return {"Gram matrix": self.gram_sd, "products": products}
 
     def estimate(self, sigma=None) -> MomentsEstimate:
-        "Coefficients with a covariance that knows all the noise; huge where the intercept is lost"
-        e = estimate_coefficients(self, sigma)
-        return replace(e, V=_NOTHING * e.V) if self.lost_intercept else e
+        "Coefficients with a covariance that knows all the noise; huge where variable or intercept are lost"
+        e, unsure = estimate_coefficients(self, sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
+        return replace(e, V=e.V * np.outer(unsure, unsure))
+
+    def _unknown(self) -> np.ndarray: # (d,) of truth values
+        "Columns of variables that are lost altogether; all columns, if the intercept is lost"
+        if self.lost_intercept: return np.ones(len(self.columns), dtype=bool)
+        owners = np.array(self.variables.index)
+        seen = owners[~np.isin(self.columns[:len(owners)], self.lost())]
+        return np.append(~np.isin(owners, seen), [False] * self.clip.intercept)
 
     @property
     def lost_intercept(self) -> bool:
@@ -534,9 +542,12 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return self.clip.intercept and self.clip.one**2 * self.weights < np.sqrt(2) * self.gram_sd
 
     def lost(self) -> list: # of names
-        "Columns of which the noise on the Gram matrix leaves nothing to be seen"
-        seen = np.diag(self.gram) > _LOST * np.sqrt(2) * self.gram_sd
-        return [name for name, ok in zip(self.columns, seen) if not ok and name != INTERCEPT]
+        "Columns of whose spread the noise on the Gram matrix leaves nothing to be seen: constants, say"
+        p = len(self.variables.index)
+        means = _means(self.gram, p, self.gram_sd)
+        spread = np.diag(self.gram)[:p] - means**2 * self.gram[-1, -1]
+        noise = np.sqrt(2) * self.gram_sd * (1 + means**2)
+        return [name for name, seen in zip(self.columns, spread > _LOST * noise) if not seen]
 
     @property
     def yes_or_no(self) -> bool:
@@ -587,7 +598,10 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def _about_ranges(self, names) -> str:
         "What to do about columns of unlike units or far means"
         without = [name for name in names if name not in self.clip.ranges]
-        if not without: return f"Narrow the ranges of {listed(names)} to where their values are."
+        if not without:
+            codes = [name for name in names if tuple(self.clip.ranges[name]) == (0, 1)]
+            levels = f" Of {listed(codes)}, if these are codes, give the levels, a common one first."
+            return f"Narrow the ranges of {listed(names)} to where their values are.{levels if codes else ''}"
         return f"Pass public ranges, about as wide as the values, of {listed(without)}."
 
     def _faults(self) -> list: # of (effect, Finding)
@@ -598,9 +612,11 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
             text = f"The Gram matrix is {much} noise (ratio {zeta:.2g})."
             found.append((GENERAL + min(zeta, 1.0) / 10, Finding("Gram matrix", text, _MORE)))
         if self.lost_intercept:
-            text = ("Rows are so long that scaling leaves nothing of the intercept: no effect can be told "
+            few = self.clip.one**2 * self.n < np.sqrt(2) * self.gram_sd # even if no row was scaled
+            why = "few that noise" if few else "long that scaling"
+            text = (f"Rows are so {why} leaves nothing of the intercept: no effect can be told "
                     "from an offset of the response, so nothing is selected.")
-            way_out = "Pass ranges for columns of unlike units, or a higher row bound."
+            way_out = _MORE if few else "Pass ranges for columns of unlike units, or a higher row bound."
             found.append((_NOTHING, Finding("intercept", text, way_out)))
         if lost:
             part = len(lost) / len(self.variables.index)

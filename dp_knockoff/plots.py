@@ -240,17 +240,30 @@ def plot_effects(
     keys.pop(INTERCEPT, None) # no effect
     forest = _forest(effects.names, effects.variables, keys, check_count("most", most))
     which = np.array(forest.which, dtype=int)
-    low, high, at = effects.low[which], effects.high[which], np.arange(len(which))
+    (low, middle, high), at = _drawn(effects, which), np.arange(len(which))
     reach = np.maximum(np.abs(low), np.abs(high))
     fine = _choose_scale(scale, reach, np.median(reach) if len(reach) else 0.0)
     ax = _forest_axes(ax, forest)
     said = _set_scale(ax, "x", np.append(low, high), fine)
-    _draw_intervals(ax, effects, which, chosen[which])
-    _draw_markers(ax, at, effects.estimate[which], chosen[which])
+    if fine is None: ax.locator_params(axis="x", nbins=_WIDE_TICKS)
+    ax.hlines(at, low, high, color=np.where(chosen[which], "black", "0.55"), lw=1.3)
+    _write_intervals(ax, effects, which, chosen[which])
+    _draw_markers(ax, at, middle, chosen[which])
     unit = "effect of one unit of the column, in units of the response"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
     _set_title(ax, simulated, title)
     return ax
+
+_WIDE_TICKS = 5 # on a linear axis: more have no room, if their numbers have five digits and a sign
+_UNKNOWN = 1e-3 # |z| below which a wide interval says that nothing is known, as of a constant column
+
+def _drawn(effects: Effects, which) -> tuple: # low, estimate, high
+    "Estimates and ends of intervals; where nothing is known, as far as the others go, and a little farther"
+    ends = np.array([effects.low[which], effects.estimate[which], effects.high[which]])
+    known = np.abs(effects.estimate[which]) >= _UNKNOWN * effects.se[which]
+    if known.all() or not known.any(): return tuple(ends)
+    edge = 1.1 * np.abs(ends[:, known]).max()
+    return tuple(np.where(known, ends, ends.clip(-edge, edge)))
 
 _DECIMALS = 6 # more are written with an exponent
 
@@ -266,12 +279,10 @@ def interval_in_words(
     def text(x): return f"{round(float(x), decimals) + 0.0:.{decimals}f}" if few else f"{x:.3g}" # no -0.0
     return f"{text(estimate)} ({text(low)} to {text(high)})"
 
-def _draw_intervals(ax, effects: Effects, which, chosen) -> None:
-    "A line a row, and its numbers at the right"
-    low, high = effects.low[which], effects.high[which]
-    ax.hlines(np.arange(len(which)), low, high, color=np.where(chosen, "black", "0.55"), lw=1.3)
+def _write_intervals(ax, effects: Effects, which, chosen) -> None:
+    "The numbers of a row, at its right"
     for at, row in enumerate(which):
-        text = interval_in_words(effects.estimate[row], low[at], high[at])
+        text = interval_in_words(effects.estimate[row], effects.low[row], effects.high[row])
         ax.annotate(text, (1, at), xytext=(6, 0), xycoords=("axes fraction", "data"), va="center",
                     textcoords="offset points", fontsize="x-small", color="black" if chosen[at] else "0.4")
 

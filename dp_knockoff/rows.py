@@ -27,7 +27,9 @@ __all__ = ['AHEAD', 'GROUP', 'check_unique', 'column_names', 'no_names', 'as_mat
 def check_unique(
     names, # of columns
 ) -> None:
-    "No two columns may share a name"
+    "No two columns may share a name, and none may be without"
+    if any(name is None or isinstance(name, float) and name != name for name in names):
+        raise InputError("a column has no name (None or NaN): rename the columns")
     twice = sorted(name for name, times in Counter(map(str, names)).items() if times > 1)
     if twice:
         raise InputError(f"column names clash: {listed(twice)} stands more than once; rename the columns")

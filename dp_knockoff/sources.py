@@ -169,6 +169,9 @@ def _open(data, target, columns, progress, encoding) -> Source:
     if isinstance(data, Source): return _same_source(data, target, columns, progress)
     if isinstance(data, (Moments, ExactMoments)): return _open_moments(data, target, columns, progress)
     if _is_release(data): raise InputError("data is a release already: pass it to select(...)")
+    if isinstance(data, dict) or several and any(isinstance(row, dict) for row in data[:1]):
+        raise InputError(f"data is a {'list of dicts' if several else 'dict'}: pass a table, "
+                         "e.g. pandas.DataFrame(data)")
     if _is_path(data) or several and all(map(_is_path, data)):
         return _open_files(find_files(data), target, columns, progress, encoding)
     named = _named(target, encoding)

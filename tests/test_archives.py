@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from dp_knockoff import archives
 from dp_knockoff.archives import (
     archive_kind,
     check_place,
@@ -58,8 +59,16 @@ def test_places(tmp_path, monkeypatch):
     assert check_place(str(tmp_path / "a")) == tmp_path / "a" and not list(tmp_path.iterdir())
     assert "is a folder" in refusal(check_place, tmp_path)
     assert "does not exist: create" in refusal(check_place, tmp_path / "b" / "a")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert "cannot be written to" in refusal(check_place, tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+    def full(**where): raise OSError(28, "No space left on device")
+    monkeypatch.setattr(archives, "TemporaryFile", full)
+    assert "cannot be written to: choose another" in refusal(check_place, tmp_path / "a")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that is no place for files")
+def test_permissions_alone_do_not_make_a_place():
+    "Root may write everywhere, and /proc takes nothing: found out before the work, not after"
+    assert "cannot be written to" in refusal(check_place, "/proc/answer.html")
 
 
 def test_what_is_no_archive_gets_a_sentence(tmp_path):

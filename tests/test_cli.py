@@ -664,7 +664,7 @@ BAD = {
                                  "--response-center='private' is not a finite number"),
     "private centre of moments": ([*COLLECT, *BOUNDS, "--response-center", "private", "--out", "m.npz"],
                                   "'private' bounds take passes"),
-    "statistic": ([*GOOD, "--statistic", "forest"], "estimate='forest' is unknown"),
+    "statistic": ([*GOOD, "--statistic", "forest"], "--statistic 'forest': estimate='forest' is unknown"),
     "statistic without penalty": ([*GOOD, "--statistic", "lasso,lcd"], "needs its weight"),
     "too many words": ([*GOOD, "--statistic", "lasso,lcd,1,2"], "--statistic='lasso,lcd,1,2'"),
     "statistic of method two": ([*TWO, "--statistic", "path"], "least-squares"),
@@ -1638,3 +1638,13 @@ def test_no_result_is_written_over_data_or_a_ledger(capsys, monkeypatch, wage, a
     code, out, err = run(capsys, *argv, *more, *BUDGET, *SEED)
     assert code == 2 and out == "" and "would be written over a file that is read: choose another" in err
     assert {path: Path(path).read_bytes() for path in os.listdir()} == before
+
+
+def test_moments_without_bounds_are_told_the_options_that_make_them(tmp_path, capsys):
+    rows = np.arange(60.0).reshape(20, 3) % 7
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,y", comments="")
+    assert main(["moments", str(tmp_path / "a.csv"), "--target", "y", "--out", str(tmp_path / "a.npz")]) == 0
+    capsys.readouterr()
+    assert main(["select", str(tmp_path / "a.npz"), "--epsilon", "1", "--delta", "1e-6"]) == 2
+    said = capsys.readouterr().err
+    assert "collect them with --row-bound and --response-bound" in said and "Clip" not in said

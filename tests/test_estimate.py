@@ -870,6 +870,65 @@ def test_columns_that_are_lost_in_the_noise_are_named(data):
     assert replace(r, gram=G).lost() == []
 
 
+def test_a_column_without_spread_is_lost_however_far_its_mean_is(data):
+    X, y, _ = data
+    r = quiet((np.column_stack([X, np.full(len(y), 1.5)]), y, None), epsilon=8.0, row_bound=4.0)
+    m = r.gram[6, -1] / r.gram[-1, -1]
+    assert r.lost() == ["x6"] and r.gram[6, 6] > 50 * r.gram_sd
+    for times, lost in ((2.9, ["x6"]), (3.1, [])):
+        G = r.gram.copy()
+        G[6, 6] = m**2 * G[-1, -1] + times * np.sqrt(2) * r.gram_sd * (1 + m**2)
+        assert replace(r, gram=G).lost() == lost
+
+
+def test_a_constant_column_is_never_selected_where_the_release_can_tell(data):
+    "Without the rule, the variance is honest but finite: it is selected as often as any other null"
+    X, y, _ = data
+    wide, lost, nulls = np.column_stack([X, np.full(len(y), 1.0)]), 0, 0
+    method = MomentsMethod(**{**PUBLIC, "epsilon": 20.0})
+    for seed in range(40):
+        r = method.release(wide, y, simulation=True, random_state=seed)
+        e, plain = r.estimate(), estimate_coefficients(r)
+        ratio = np.diag(e.V) / np.diag(plain.V)
+        lost += r.lost() == ["x6"]
+        nulls += abs(plain.beta[6]) > .7 * np.sqrt(plain.V[6, 6])
+        assert np.allclose(ratio, np.where(np.isin(r.columns, r.lost()), 1e12, 1))
+        for rule in ("bh", "by", "dbh"):
+            assert not r.lost() or "x6" not in select(r, fdr=.9, rule=rule).selected
+    assert lost >= 38 and nulls >= 3
+
+
+def test_a_lost_level_leaves_the_rest_of_its_factor(data):
+    "A level that never occurs takes nothing from its factor; a factor of such levels is lost"
+    X, y, _ = data
+    r = MomentsMethod(**{**PUBLIC, "epsilon": 20.0}).release(
+        np.column_stack([X, np.zeros(len(y))]), y, simulation=True, random_state=0)
+    assert r.lost() == ["x6"]
+    both, plain = replace(r, groups={"f": ("x0", "x6")}), estimate_coefficients(r)
+    assert np.array_equal(both.estimate().V, plain.V) and "f" in select(both).selected
+    pair = replace(r, gram=np.where(np.eye(8)[5] + np.eye(8)[5][:, None] > 0, 0.0, r.gram),
+                   groups={"g": ("x5", "x6")})
+    assert pair.lost() == ["x5", "x6"] and list(pair._unknown()) == [False] * 5 + [True, True, False]
+    assert "g" not in select(pair, fdr=.9).selected
+
+
+def test_few_rows_are_not_taken_for_long_ones(data):
+    X, y, _ = data
+    few = MomentsMethod(**PUBLIC).release(X[:3], y[:3], simulation=True, random_state=0)
+    assert few.lost_intercept and "Rows are so few that noise" in select(few).explain()
+    assert "Bring more rows" in select(few).explain()
+
+
+def test_a_rare_truth_value_is_told_to_be_a_factor(data):
+    X, y, _ = data
+    rare = np.column_stack([X, np.arange(len(y)) % 100 == 0])
+    ranges = {f"x{j}": (-3, 3) for j in range(6)} | {"x6": (0, 1)}
+    finding = found_in(quiet((rare, y, None), ranges=ranges))["means of the columns"][1]
+    assert "'x6'" in finding.found and "give the levels, a common one first" in finding.change
+    wide = found_in(quiet((rare, y, None), ranges=ranges | {"x6": (0, 2)}))["means of the columns"][1]
+    assert "Narrow the ranges of 'x6'" in wide.change and "levels" not in wide.change
+
+
 @pytest.mark.filterwarnings("ignore:delta=")
 def test_a_guarantee_is_about_privacy_only(data):
     X, y, _ = data

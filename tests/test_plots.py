@@ -289,6 +289,19 @@ def test_the_rest_is_counted():
     matplotlib.pyplot.close("all")
 
 
+def test_an_interval_that_says_nothing_does_not_flatten_the_others():
+    "A constant column has an infinite variance, for practical purposes"
+    X, y, _ = linear_model(4000, p=4, k=2, amplitude=1.0, random_state=0)
+    wide = np.column_stack([X, np.ones(len(y))])
+    found = moments_filter(wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
+                           simulation=True, random_state=0)
+    effects = found.release.estimates()
+    assert found.release.lost() == ["x4"] and effects.high[4] > 1e4
+    ax = plot_effects(effects)
+    assert ax.get_xscale() == "linear" and ax.get_xlim()[1] < 2 * np.abs(effects.high[:4]).max()
+    assert effects.low[0] in {path[0, 0] for path in ax.collections[-1].get_segments()}
+
+
 def test_effects_of_what_has_none():
     said = refusal(plot_effects, knockoff_filter(X, Y, random_state=0))
     assert "has no estimate" in said and said.endswith("plot_selection")

@@ -78,6 +78,7 @@ def test_names_are_strings_and_unique():
     assert column_names(2) == ("x0", "x1") and column_names(2, [1, "b"]) == ("1", "b")
     check_unique(["a", "A", 1])
     assert "'b', 'c' stands more than once" in refusal(check_unique, list("abccbc"))
+    for nothing in (None, np.nan): assert "a column has no name" in refusal(check_unique, ["a", nothing])
 
 
 # refusals

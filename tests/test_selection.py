@@ -858,3 +858,16 @@ def test_a_release_that_shows_nothing_at_all_has_a_diagnosis():
         warnings.simplefilter("error")
         assert subjects(select(Empty(4))) == ["number of candidates"]
         assert subjects(select(Empty(9))) == ["signal and noise"] and select(Empty(9))._repr_html_()
+
+
+def test_a_factor_of_two_levels_shows_its_effect():
+    "It is one column, whatever its name; a factor of three has no single effect"
+    rng = stream(0, "two levels")
+    table = pd.DataFrame({"sex": rng.choice(["m", "f"], 4000), "place": rng.choice(["a", "b", "c"], 4000)})
+    table["wage"] = 2.0 * (table.sex == "m") + 1.0 * (table.place == "b") + rng.standard_normal(4000)
+    columns = {"sex": {"levels": ["f", "m"]}, "place": {"levels": list("abc")}, "wage": {"range": [-4, 6]}}
+    found = moments_filter(table, dictionary={"target": "wage", "columns": columns}, epsilon=5.0, delta=1e-5,
+                           simulation=True, random_state=0)
+    assert set(found.selected) == {"sex", "place"}
+    lines = {line.split()[0]: line for line in str(found).splitlines() if "|z| =" in line}
+    assert " to " in lines["sex"] and " to " not in lines["place"]

@@ -359,6 +359,9 @@ def test_columns_that_are_no_numbers(column, word):
 @pytest.mark.parametrize("args, options, words", [
     ((X,), {}, "y is missing"), ((TABLE,), {}, "y is missing"), ((TABLE.lazy(),), {}, "y is missing"),
     ((X, "y"), {}, "names a column"), ((X, y[1:]), {}, "entries but"), ((X[0], y), {}, "shape"),
+    (({"x1": X[:, 0]}, y), {}, "is a dict: pass a table"),
+    (([{"x1": 1.0, "y": 2.0}], "y"), {}, "is a list of dicts: pass a table"),
+    ((TABLE.to_pandas().rename(columns={"x1": None}), "y"), {}, "a column has no name"),
     ((7,), {}, "data=7"), ((TABLE, "price"), {}, "'price' is not a column"),
     ((TABLE, "y"), dict(columns="x1"), "not a list"),
     ((TABLE, "y"), dict(columns=["age"]), "no column 'age'"),
