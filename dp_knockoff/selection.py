@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -728,8 +729,10 @@ def _summary(selection: Selection, most: int = 20) -> str:
 def intervals_in_words(selection: Selection) -> dict: # name -> text
     "Estimates and adjusted intervals of the selected variables that are one column"
     if selection.estimate is None or not len(selection): return {}
+    rows = list(selection.effects)
+    columns = Counter(row.variable for row in rows)
     return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
-            for row in selection.effects if row.name == row.variable}
+            for row in rows if columns[row.variable] == 1}
 
 # %% ../nbs/23_selection.ipynb #79575eb9
 _HEAD = "name", "statistic", "selected", "direction"

@@ -746,3 +746,15 @@ def test_the_audit_of_products_would_notice(kind, monkeypatch):
     try: audit = audit_release(*pair, epsilon=1.0, delta=.1, run=run, rounds=1, transcripts=2)
     except Leak: return
     assert not audit.ok
+
+
+def test_correlated_noise_is_judged_by_the_law_of_a_correlation():
+    "At the level of the exact test, which SciPy knows as well"
+    from scipy.stats import norm, pearsonr
+    quantiles = norm.ppf((np.arange(12) + .5) / 12)
+    one = np.random.default_rng(3).permutation(quantiles)
+    two = np.sort(quantiles)[np.argsort(np.argsort(one + .45 * np.random.default_rng(4).standard_normal(12)))]
+    noise = np.column_stack([one, two])
+    level = 3 * pearsonr(one, two).pvalue
+    assert level < 1e-3
+    assert fires(assert_white, noise, 1.001 * level) and not fires(assert_white, noise, .999 * level)
