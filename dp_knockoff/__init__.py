@@ -29,9 +29,7 @@ _modules = {
     "audit_release": "audit",
     # planning and measuring
     "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
-    "plot_curves": "plots", "linear_model": "models",
-    # to look at and to send
-    "plot_effects": "plots", "write_report": "report",
+    "Scenario": "planning", "plot_curves": "plots", "linear_model": "models",
     # the rest
     "explicit_knockoffs": "knockoffs", "knockoff_threshold": "threshold", "InputError": "errors",
 }

@@ -310,6 +310,22 @@ def _values(given: dict) -> dict:
     return {name: text if isinstance(text, bool) else readers.get(name, _plain)(_option(name), text)
             for name, text in given.items()}
 
+# %% ../nbs/73_cli.ipynb #5d0e93a7
+_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
+
+def _add_scenario(command, when: str = "") -> None:
+    "What is assumed of a table that is not read"
+    from dataclasses import fields
+
+    from dp_knockoff.planning import Scenario
+    defaults = {field.name: field.default for field in fields(Scenario)}
+    for name in _TOLD:
+        text = _with_default(_comments(Scenario)[name].replace("None:", "default:"), defaults[name])
+        how = {"type": float, "metavar": "NUMBER"}
+        if name == "signals": how = {"type": int, "metavar": "COUNT"}
+        if name == "standardized": how = {"action": "store_true", "default": None}
+        command.add_argument(_option(name), help=(when + text).replace("%", "%%"), **how)
+
 # %% ../nbs/73_cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
     "Which files, and which of their columns"
@@ -367,15 +383,13 @@ def _add_select(command) -> None:
     add("--save-release", metavar="FILE",
         help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
              "it to others")
-    add = command.add_argument_group("trying out").add_argument
+    trying = command.add_argument_group("trying out")
+    add = trying.add_argument
     add("--dry-run", action="store_true",
         help="spend nothing, read no rows but the first lines of a CSV file: print the plan, the noise, and "
              "the power to expect")
     add("--rows", metavar="COUNT", help="for --dry-run: number of rows, where the file does not tell")
-    add("--signals", type=int, metavar="COUNT",
-        help="for --dry-run: columns that matter (default 10, or all if there are fewer)")
-    add("--share", type=float, default=.5, metavar="SHARE",
-        help="for --dry-run: share of the response's variance that they explain (default 0.5)")
+    _add_scenario(trying, "for --dry-run: ")
 
 # %% ../nbs/73_cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
@@ -688,19 +702,35 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _write_selection(selection, path: str, args) -> None:
-    "A report, JSON, a table or a picture, by the file's ending"
+def _told(args) -> dict:
+    "What a report is told besides the selection"
     from dp_knockoff.dictionary import as_dictionary
+    target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
+    return {"target": target, "ledger": args.ledger}
+
+def _write_selection(selection, path: str, **told) -> None:
+    "A report, JSON, a table or a picture, by the file's ending"
     from dp_knockoff.report import write_report
-    if path.lower().endswith(".html"):
-        target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
-        write_report(selection, path, target=target, ledger=args.ledger)
+    if path.lower().endswith(".html"): write_report(selection, path, **told)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
     else: _draw_selection(selection, path)
 
 # %% ../nbs/73_cli.ipynb #3928d553
-def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
+_BOUNDS = ("row_bound", "response_bound")
+
+def _scenario(args, what, rows: int, ranges=None):
+    "The scenario that the arguments describe"
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.planning import Scenario
+    told = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
+    try: return Scenario.of(what, rows, ranges, **told)
+    except InputError as error:
+        name, equals, rest = str(error).partition("=")
+        if name not in _TOLD: raise
+        raise InputError(f"{_option(name)}{equals}{rest}") from None
+
+def _forecast_moments(args, method, source, scenario, question) -> tuple: # lines, facts
     "The moments filter: noise, signal and power"
     from dataclasses import replace
 
@@ -708,43 +738,23 @@ def _forecast_moments(args, method, source, rows: int, fdr: float) -> list:
     from dp_knockoff.method_moments import check_bound
     from dp_knockoff.passes import MomentsSource
     from dp_knockoff.planning import outlook
-    p = len(source.names)
-    bounds = {} if isinstance(source, MomentsSource) else {name: getattr(method, name) for name in _BOUNDS}
-    for name, value in bounds.items(): check_bound(name, value, _option(name))
-    private = [name for name, value in bounds.items() if value == "private"]
-    if method.response_center == "private": private.append("response_center")
-    clip = method.clip if bounds else source.clip
-    if clip is None:
+    collected = isinstance(source, MomentsSource)
+    if collected and source.clip is None:
         raise InputError("these Moments are sums of rows without bounds: collect them with --row-bound and "
                          "--response-bound, or pass the data")
-    if "row_bound" in private: clip = replace(clip, row_bound=p**.5 / 2)
+    if not collected:
+        for name in _BOUNDS: check_bound(name, getattr(method, name), _option(name))
     rounds = method.rounds_of(source)
-    if isinstance(source, MomentsSource): method.check_collected(source)
-    o = outlook(rows, p, clip, _budget_of_a_row(method), args.signals, args.share, fdr, rounds)
-    lines = [f"Noise on X'X: {o.gram_noise:.2%} of its diagonal "
-             f"(ratio zeta = {o.zeta:.2g}; from about 1 on it is useless).",
-             f"Noise on X'y: {o.product_noise:.2%} of the product of a plausible signal.",
-             f"A signal would be {o.effect:.1f} standard deviations of its estimate; "
-             f"expected power {o.power:.2f}."]
-    if private:
-        lines.append(f"{' and '.join(private)} would be found privately with a tenth of the budget; "
-                     "a typical value was taken here.")
-    lines.append(f"Assumed: uncorrelated columns, {args.signals} equal signals that explain {args.share:.0%} "
-                 "of the response's variance; columns with variance 1 in their public units; "
-                 f"{rounds} round{'s' * (rounds > 1)}.")
-    return lines
+    if collected:
+        method.check_collected(source)
+        bounds = {name: getattr(source.clip, name) for name in _CLIP}
+        method = replace(method, **bounds)
+    o = outlook(scenario, replace(method, rounds=rounds), question)
+    private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
+    found = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
+    return [str(o), *(found if private else [])], o.to_dict()
 
-_BOUNDS = ("row_bound", "response_bound")
-
-def _budget_of_a_row(method):
-    "The budget whose noise for one row is the noise for all rows of a person"
-    from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
-    k = method.rows_per_person
-    if k == 1: return method.budget
-    epsilon = method.epsilon / k
-    return Budget(epsilon, gaussian_divergence(epsilon, analytic_ratio(method.budget) / k))
-
-def _forecast_paper(args, method, source, rows: int, fdr: float) -> list:
+def _forecast_paper(args, method, source, scenario, question) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
     from dp_knockoff.errors import InputError
     from dp_knockoff.simulation import Experiment, simulate
@@ -752,49 +762,51 @@ def _forecast_paper(args, method, source, rows: int, fdr: float) -> list:
         if getattr(method, name) == "estimate":
             raise InputError(f"{_option(name)} estimate takes the data, and a dry run reads none: "
                              "pass a number")
-    e = Experiment(p=len(source.names), k=args.signals, amplitude=method.beta_norm / args.signals**.5,
-                   sigma=method.sigma, epsilon=method.epsilon, delta=method.delta, fdr=fdr,
-                   bounds=method.bounds)
-    point = simulate(e, [rows], [method.word], trials=100)[0]
-    return [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
-            "for coefficients as large as --beta-norm allows.",
-            f"Assumed: uncorrelated normal columns with variance 1, {args.signals} equal signals."]
+    k = scenario.signals
+    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, sigma=method.sigma,
+                   epsilon=method.epsilon, delta=method.delta, fdr=question.fdr, bounds=method.bounds)
+    point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
+    lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
+             "for coefficients as large as --beta-norm allows.",
+             f"Assumed: uncorrelated normal columns with variance 1, {k} equal signals."]
+    return lines, {"power": point.power, "power_se": point.power_se, "fdr": point.fdr}
 
-def _forecast_labels(args, method, source, rows: int, fdr: float) -> list:
-    "The labels filter: the standard deviation of an estimate, with and without privacy"
+def _forecast_labels(args, method, source, scenario, question) -> tuple: # lines, facts
+    "The labels filter: the standard deviation of an estimate, with and without privacy, and the power"
     from dp_knockoff.mechanisms import analytic_ratio
     from dp_knockoff.models import row_norm_bound
-    p = len(source.names)
+    from dp_knockoff.planning import outlook
+    p, rows = len(source.names), scenario.rows
     longest = method.row_bound or row_norm_bound(rows, p)
     scaled = min(1.0, longest / p**.5)**2
     sensitivity = 2 * method.response_bound * (longest**2 + method.intercept)**.5
     noise = method.rows_per_person * sensitivity / analytic_ratio(method.budget)
     without = method.sigma / rows**.5
     sd = (without**2 + (noise / (rows * scaled))**2)**.5
-    return [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
-            f"An estimate would have standard deviation {sd:.2g} ({without:.2g} without privacy).",
-            "Assumed: uncorrelated columns with variance 1."]
+    o = outlook(scenario, method, question)
+    lines = [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
+             f"An estimate of uncorrelated columns of variance 1 would have standard deviation {sd:.2g} "
+             f"({without:.2g} without privacy).", str(o)]
+    return lines, o.to_dict()
 
-def _forecast_products(args, method, source, rows: int, fdr: float) -> list:
-    "The products filter: rounds, and the noise on a product"
+def _forecast_products(args, method, source, scenario, question) -> tuple: # lines, facts
+    "The products filter: rounds, the noise on a product, and the power"
+    from dataclasses import replace
+
     from dp_knockoff.clip import Clip
     from dp_knockoff.laws import law_of
+    from dp_knockoff.planning import outlook
     from dp_knockoff.private_moments import CHECK, Units, strict_mu
     rounds, law = method.rounds_of(source), law_of(method.law, source)
     clip = Clip((2 * (method.row_bound**2 if method.row_bound else law.p))**.5, method.response_bound,
                 intercept=False)
     mu = strict_mu(method.budget) * (1 - CHECK)**.5 / method.rows_per_person
     noise = Units(clip, 1.0, gram=False).noise(mu)[2]
-    signal = rows * (args.share / args.signals)**.5 * method.response_bound / _BOUND_SDS
+    o = outlook(scenario, replace(method, rounds=rounds, law=law), question)
     most = "" if rounds == 1 else "at most "
-    return [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}, "
-            f"{noise / signal:.2%} of the product of a plausible signal.",
-            f"Law: {law}.",
-            f"Assumed: independent columns, {args.signals} equal signals that explain {args.share:.0%} of "
-            f"the response's variance, and a response bound of {_BOUND_SDS:g} of its standard deviations. "
-            "Power is not foretold."]
-
-_BOUND_SDS = 2.5 # a response bound, in standard deviations of the response
+    lines = [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}.",
+             f"Law: {law}.", str(o)]
+    return lines, o.to_dict()
 
 # %% ../nbs/73_cli.ipynb #77e295fb
 _FORECASTS = {"one": _forecast_paper, "two": _forecast_paper, "moments": _forecast_moments,
@@ -807,36 +819,37 @@ def _looked_at(args) -> str:
 
 def _forecast(args, method, question, draw: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
-    import numpy as np
+    lines, facts = _foretold(args, method, question, draw)
+    if not args.json: return "\n".join(lines)
+    import json
+    budget = {} if method is None or not facts else {"epsilon": method.epsilon, "delta": method.delta}
+    return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
 
+def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
+    "The same in lines, and as numbers"
     from dp_knockoff.errors import InputError
-    from dp_knockoff.variables import Variables
+    from dp_knockoff.passes import MomentsSource
     if method is None:
-        return "This release exists already: selecting from it spends nothing. No row was read."
+        return ["This release exists already: selecting from it spends nothing. No row was read."], {}
     if method.word not in _FORECASTS:
-        return (f"Method {method.word} is not private and spends nothing: there is no plan to make. "
-                "No row was read.")
+        return [f"Method {method.word} is not private and spends nothing: there is no plan to make. "
+                "No row was read."], {}
     source = _open(args)
     rows = _number("--rows", args.rows, whole=True) if args.rows else source.rows
     if not rows:
         raise InputError("--rows is missing: this file does not tell its number of rows without being read; "
                          "pass e.g. --rows 1e6")
-    variables, q = Variables.of(source.names, source.groups), question.fdr
-    p = len(variables)
-    args.signals = args.signals or min(10, p)
-    if args.signals > p:
-        raise InputError(f"--signals {args.signals} is more than the {p} columns: pass fewer")
-    what = f"{len(source.names)} columns" + (f" ({p} variables)" if variables.grouped else "")
+    clip = source.clip if isinstance(source, MomentsSource) else None
+    scenario = _scenario(args, source, rows, getattr(clip, "ranges", None) or getattr(method, "ranges", None))
+    question.check(method.releases, scenario.variables)
+    variables, p = scenario.variables, len(source.names)
+    what = f"{p} columns" + (f" ({len(variables)} variables)" if variables.grouped else "")
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
-            f"FDR {q:g}. {_looked_at(args)}; nothing was spent.")
-    lines = [head, *_FORECASTS[method.word](args, method, source, rows, q)]
-    least = int(np.ceil(1 / q - 1e-12))
-    if args.signals < least and question.of(method.releases).rule == "knockoffs":
-        lines.append(f"Mind that at FDR {q:g} a selection by knockoffs has at least {least} columns or none, "
-                     f"more than there are signals ({args.signals}): raise --fdr.")
-    if args.method is None and method.word != _DEFAULT: lines.append(_CHOSEN)
-    if "ledger" in draw: lines.append(str(draw["ledger"]).splitlines()[0])
-    return "\n".join(lines)
+            f"FDR {question.fdr:g}. {_looked_at(args)}; nothing was spent.")
+    lines, facts = _FORECASTS[method.word](args, method, source, scenario, question)
+    if args.method is None and method.word != _DEFAULT: lines = [*lines, _CHOSEN]
+    if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
+    return [head, *lines], {"method": method.word, "rows": rows, "columns": p} | facts
 
 # %% ../nbs/73_cli.ipynb #01fcbec6
 def _select(args) -> None:
@@ -848,7 +861,7 @@ def _select(args) -> None:
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
     if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out, args)
+    for out in args.out: _write_selection(selection, out, **_told(args))
     if args.json: return print(_as_json(selection))
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
     sentences = explained, selection.guarantee, *selection.notes
@@ -1041,26 +1054,77 @@ def _experiment(args):
     if given["delta"] not in ("2p/n", "1/n"): given["delta"] = _number("--delta", given["delta"])
     return Experiment(**given)
 
+# %% ../nbs/73_cli.ipynb #7c31e0b4
+def _plan_table(args) -> None:
+    "The same for a table with public columns, by our methods"
+    from dp_knockoff.dictionary import as_dictionary
+    from dp_knockoff.errors import InputError, check_option
+    from dp_knockoff.methods import METHODS, chooses, takes
+    from dp_knockoff.planning import plan
+    from dp_knockoff.selection import Question
+    dictionary = as_dictionary(args.dictionary)
+    lawful = all(column.probabilities for column in dictionary.columns.values())
+    usual = "products" if lawful else "moments"
+    word = check_option("--method", args.method or usual, ["moments", "products"])
+    given = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
+    _check_meaning(given, word, False)
+    values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
+    scenario = _scenario(args, dictionary, 1)
+    try:
+        question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
+        method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
+        found = plan(scenario, method, args.power, seed=args.seed, question=question)
+    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
+          f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
+    print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
+
 # %% ../nbs/73_cli.ipynb #94e9fb2d
 def _add_plan(command) -> None:
     "The arguments of `dp-knockoff plan`"
     from dp_knockoff.simulation import METHODS
     add = command.add_argument
-    add("--method", default="two", metavar="WORD", help=f"{', '.join(METHODS)} (default two)")
+    add("--method", metavar="WORD",
+        help=f"{', '.join(METHODS)} (default two); with --dictionary moments or products (default moments, "
+             "or products if the dictionary has all probabilities)")
     add("--power", type=float, default=.8, help="share of the signals to be found (default 0.8)")
     add("--trials", type=int, default=200, help="datasets at each size tried (default 200)")
     _add_experiment(command, bounds="corrected", delta="1e-6")
+    add("--dictionary", metavar="FILE",
+        help="TOML file with public facts about columns: plan for such a table, not for an experiment")
+    _add_parameters(command, _PLANNED)
+    _add_scenario(command, "with --dictionary: ")
+
+_PLANNED = ("row_bound", "response_bound", "response_center", "rounds", "rule", "rows_per_person")
+_SHARED = ("epsilon", "delta", "fdr") # fields of an Experiment that a plan with a dictionary uses as well
+
+def _check_kind(args) -> None:
+    "Options of the paper's experiment do not go with a dictionary, nor the others without"
+    from dataclasses import fields
+
+    from dp_knockoff.errors import InputError
+    from dp_knockoff.simulation import Experiment
+    usual = {field.name: field.default for field in fields(Experiment)}
+    usual |= {"bounds": "corrected", "trials": 200}
+    experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
+    table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
+    wrong, why = (experiment, "with") if args.dictionary else (table, "without")
+    for name in wrong: raise InputError(f"{_option(name)} has no meaning {why} --dictionary: leave it out")
 
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
+    from dp_knockoff.errors import check_option
     from dp_knockoff.methods import takes
     from dp_knockoff.planning import plan, plan_warnings
-    e = _experiment(args)
-    for warning in plan_warnings(e, args.method): print(f"Warning: {warning}", file=sys.stderr)
-    found = plan(e, args.method, args.power, args.trials, args.seed, args.jobs)
-    how = f", bounds {e.bounds}" if "bounds" in takes(args.method) else ""
+    from dp_knockoff.simulation import METHODS
+    _check_kind(args)
+    if args.dictionary: return _plan_table(args)
+    e, method = _experiment(args), check_option("method", args.method or "two", list(METHODS))
+    for warning in plan_warnings(e, method): print(f"Warning: {warning}", file=sys.stderr)
+    found = plan(e, method, args.power, args.trials, args.seed, args.jobs)
+    how = f", bounds {e.bounds}" if "bounds" in takes(method) else ""
     at = found.point
-    print(f"Method {args.method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
+    print(f"Method {method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(Monte Carlo range {found.low:,} to {found.high:,}).")
     print(f"There: power {at.power:.2f} +- {2 * at.power_se:.2f}, FDR {at.fdr:.2f} +- {2 * at.fdr_se:.2f} "
           f"(bound {e.fdr:g}), {at.trials} simulated datasets.")

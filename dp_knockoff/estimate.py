@@ -636,10 +636,8 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
 
     def promise(self, sigma=None) -> str:
         "What is protected"
-        public = "the bounds"
-        if self.clip.ranges: public += ", ranges"
-        if sigma is not None: public += ", sigma"
-        return self.promise_for(public)
+        public = ["the bounds", *["ranges"] * bool(self.clip.ranges), *["sigma"] * (sigma is not None)]
+        return self.promise_for(" and ".join(public))
 
     def notes(self, estimate=None) -> tuple:
         "What was spent, how much noise that meant, and warnings that cost nothing"

@@ -5,25 +5,703 @@
 # %% ../nbs/63_planning.ipynb #efa60bca
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
 from .clip import Clip
-from .errors import InputError, check_fraction, check_option
+from .dictionary import Column, Dictionary, as_dictionary
+from dp_knockoff.errors import (
+    InputError,
+    check_count,
+    check_fraction,
+    check_option,
+    check_positive,
+    listed,
+    shown,
+)
+from .laws import law_of, open_uniforms
 from .mechanisms import Budget, analytic_ratio
-from .method_moments import ROUNDS
+from .method_moments import ROUNDS, MomentsMethod
 from .moments import MOST_ROWS
-from .normal_tests import bh_threshold
+from .passes import Source
 from .private_moments import BALANCE, Units, moment_shares
 from .randomness import stream
-from .rows import one_blas_thread
-from .simulation import RUNS, Experiment, Point, World, normal_scores, release_worlds, simulate
+from .rows import block_rows, one_blas_thread
+from .selection import Method, Question, select
+from .simulation import RUNS, Experiment, simulate
 from .threshold import error_rates
 from .trials import RESPONSE_SDS
+from .variables import Variables
 
 # %% auto #0
-__all__ = ['plan_warnings', 'Plan', 'plan', 'Outlook', 'outlook']
+__all__ = ['WIDEST', 'Scenario', 'multiple_correlations', 'PlausibleTable', 'Planted', 'plant', 'Copies', 'with_less_error',
+           'power_interval', 'Outlook', 'outlook', 'gram_ratio', 'plan_warnings', 'Plan', 'plan']
+
+# %% ../nbs/63_planning.ipynb #a509c1ab
+_CORRELATION = .5 # of a typical column with what the others tell of it: the median of 19 tables is .46
+_SHARE = .2       # of the response's variance that the signals explain: half would be rare among people
+_MOST_SIGNALS = 10
+
+@dataclass(frozen=True)
+class Scenario:
+    "A table that nobody has looked at: what is public of it, and what is assumed"
+    rows: int                          # number of rows
+    columns: tuple                     # a Column a raw column: range, levels, perhaps probabilities
+    groups: dict | None = None         # encoded columns that are one variable; None: those of a factor
+    target: Column | None = None       # of the response: a range, or two levels for yes or no
+    signals: int | None = None         # variables that matter; None: a third of them, at most 10
+    share: float = _SHARE              # of the response's variance that they explain
+    correlation: float = _CORRELATION  # of a typical column with the best guess from the others
+    spread: float | None = None        # standard deviation of a column over half its range; None: unknown
+    standardized: bool = False         # have columns without a range mean 0 and variance 1?
+    response_sd: float | None = None   # the response's standard deviation; None: from its range, or its bound
+
+    def __post_init__(self):
+        check_count("rows", self.rows)
+        if not self.columns or not all(isinstance(column, Column) for column in self.columns):
+            raise InputError(f"columns={shown(self.columns)} holds no facts about columns: "
+                             "pass Columns, or call Scenario.of with a dictionary or a number of columns")
+        check_option("standardized", self.standardized, [True, False])
+        for name in ("spread", "response_sd"):
+            value = getattr(self, name)
+            if value is not None: check_positive(name, value, "pass a public number, or leave it out")
+        _check_share(self)
+        if self.groups is None: object.__setattr__(self, "groups", self.dictionary.variables(self.names))
+        if not 0 <= self.correlation <= .95:
+            raise InputError(f"correlation={shown(self.correlation)} is not a number from 0 to 0.95: "
+                             "pass the correlation of a typical column with the best guess from the others")
+        p = len(self.variables)
+        if self.signals is None: object.__setattr__(self, "signals", min(_MOST_SIGNALS, max(1, p // 3)))
+        if check_count("signals", self.signals) > p:
+            raise InputError(f"signals={self.signals} is more than the {p} variables: pass fewer")
+
+    @classmethod
+    def of(cls,
+        what,        # a dictionary (or its path), a Source, or a number of columns
+        rows: int,   # number of rows
+        ranges=None, # further public ranges, by column
+        **facts,     # the other fields
+    ) -> Scenario:
+        "The scenario of a table with these columns"
+        ranges = ranges or {}
+        if isinstance(what, Source):
+            known = getattr(what.dictionary, "columns", {})
+            columns = [c for c in known.values() if set(c.encoded) <= set(what.names)]
+            columns = columns or [Column(name) for name in what.names]
+            target = getattr(what.dictionary, "target", None)
+            facts = {"groups": what.groups, "target": target and what.dictionary.column(target)} | facts
+        elif isinstance(what, (int, np.integer)):
+            columns = [Column(f"x{j}") for j in range(check_count("columns", what))]
+        else:
+            known = as_dictionary(what)
+            columns = list(known.columns.values())
+            facts = {"groups": known.groups, "target": known.target and known.column(known.target)} | facts
+        columns = [replace(c, range=tuple(ranges[c.name])) if c.name in ranges and c.levels is None else c
+                   for c in columns]
+        return cls(rows, tuple(columns), **facts)
+
+    @cached_property
+    def names(self) -> tuple:
+        "The encoded columns"
+        return tuple(label for column in self.columns for label in column.encoded)
+
+    @cached_property
+    def dictionary(self) -> Dictionary: return Dictionary({column.name: column for column in self.columns})
+
+    @cached_property
+    def variables(self) -> Variables:
+        "What is tested"
+        return Variables.of(self.names, self.groups)
+
+    @property
+    def yes_or_no(self) -> bool: return self.target is not None and self.target.levels is not None
+
+    @property
+    def without_range(self) -> tuple:
+        "Numeric columns whose units nobody told"
+        return tuple(c.name for c in self.columns if c.levels is None and c.range is None)
+
+_MOST_EXPLAINED = .6 # of a yes or no: what two halves of a normal score explain is 2 / pi
+
+def _check_share(s: Scenario) -> None:
+    "A share that a response of this kind can have"
+    check_fraction("share", s.share, "pass the share of the response's variance that the signals explain")
+    if s.yes_or_no and s.share > _MOST_EXPLAINED:
+        raise InputError(f"share={s.share:g} is more than columns can explain of a yes or no: "
+                         f"pass at most {_MOST_EXPLAINED}")
+
+# %% ../nbs/63_planning.ipynb #1c37a4f2
+_SPREAD = .45        # median of a column's standard deviation over half its range, in 19 tables
+_SPREADS = .33       # and the standard deviation of its logarithm
+_MIDDLES = .08, .8   # where the mean of a column lies in its range: most lean to the left
+_LEVELS = .8         # of the Dirichlet law of unknown frequencies of levels
+_RAREST = .005       # no level is rarer than about this
+_MISSING = .05       # frequency of missing values, where there is an indicator of them
+_SCORES = np.linspace(-4.5, 4.5, 400)
+
+@dataclass(frozen=True)
+class _Shape:
+    "How normal scores become the values of a column"
+    cuts: np.ndarray | None = None   # a factor: between its levels
+    values: np.ndarray | None = None # a number: at `_SCORES`
+    indicator: bool = False          # is there a column that says where a value is missing?
+    fact: float = np.nan             # what was drawn for it: its spread, or its commonest level's frequency
+
+    def __call__(self, z, rng) -> list:
+        "The encoded columns"
+        missing = [(rng.random(len(z)) < _MISSING) * 1.0] if self.indicator else []
+        if self.cuts is None: return [np.interp(z, _SCORES, self.values), *missing]
+        codes = np.searchsorted(self.cuts, z)
+        return [(codes == level) * 1.0 for level in range(1, len(self.cuts) + 1)] + missing
+
+def _shape(column: Column, s: Scenario, rng) -> _Shape:
+    "A plausible shape of a column"
+    from scipy.special import betaincinv, ndtr, ndtri
+    if column.levels is not None:
+        p = column.probabilities or _frequencies(len(column.levels), rng)
+        cuts = ndtri(np.clip(np.cumsum(p)[:-1], 1e-12, 1 - 1e-12))
+        return _Shape(cuts, indicator=column.indicator, fact=p[0])
+    if column.range is None:
+        mean, scale = (0.0, 1.0) if s.standardized else (rng.uniform(-3, 3), 10**rng.uniform(-1, 3))
+        return _Shape(values=scale * (_SCORES + mean), indicator=column.indicator)
+    middle = rng.uniform(*_MIDDLES)
+    spread = s.spread or np.exp(np.log(_SPREAD) + _SPREADS * rng.standard_normal())
+    sd = min(spread / 2, .9 * np.sqrt(middle * (1 - middle))) # of a Beta variable: it has a largest one
+    c = middle * (1 - middle) / sd**2 - 1
+    share = betaincinv(middle * c, (1 - middle) * c, ndtr(_SCORES))
+    low, high = column.range
+    return _Shape(values=low + (high - low) * share, indicator=column.indicator, fact=2 * sd)
+
+def _frequencies(levels: int, rng) -> np.ndarray:
+    "Of the levels of a factor, the commonest first: it should be the reference"
+    p = np.sort(rng.dirichlet(np.full(levels, _LEVELS)))[::-1]
+    return np.append(p[0], rng.permutation(p[1:])) * (1 - levels * _RAREST) + _RAREST
+
+# %% ../nbs/63_planning.ipynb #e979f32e
+_CLUSTERS = .3, .7 # number of clusters of columns, over that of columns
+_COMMON = .5       # size of the loadings on two common factors, beside clusters of about 1
+_TAIL = .7         # spread of the logarithm of the clusters' strengths
+_TWINS = 0.0, .3    # share of columns that are close to another one, whatever the rest is like
+_CLOSENESS = .6, .97 # correlation of their scores
+_PILOT = 2000      # rows by which the strength is found
+_STRONGEST = 40.0
+_NO_COPY = 1e-6    # added to correlations: copies have an inverse, too
+
+def _loadings(m: int, rng) -> np.ndarray:
+    "Of the columns' scores on two common factors, and on those of clusters, some of them strong"
+    clusters = max(1, int(m * rng.uniform(*_CLUSTERS)))
+    own = rng.integers(0, clusters, m)
+    W = np.zeros((m, 2 + clusters))
+    W[:, :2] = _COMMON * rng.standard_normal((m, 2))
+    W[np.arange(m), 2 + own] = (np.exp(_TAIL * rng.standard_normal(clusters))[own] * rng.uniform(.5, 1.5, m)
+                                * rng.choice([-1, 1], m))
+    return W
+
+def _twins(m: int, rng) -> tuple:
+    "Pairs of columns that are close to each other"
+    pairs = rng.permutation(m)[:2 * int(m * rng.uniform(*_TWINS) / 2 + .5)].reshape(-1, 2)
+    return tuple((j, k, rng.uniform(*_CLOSENESS) * rng.choice([-1, 1])) for j, k in pairs)
+
+def multiple_correlations(
+    X: np.ndarray,        # rows
+    variables: Variables, # which columns are one variable
+) -> np.ndarray:          # one number a column
+    "Of each column with its best linear guess from the columns of the other variables"
+    Z = (X - X.mean(0)) / np.maximum(X.std(0), 1e-12)
+    C, p = Z.T @ Z / len(Z), X.shape[1]
+    precision = np.linalg.inv(C + _NO_COPY * np.eye(p))
+    left = np.ones(p) # the variance of a column that the others leave
+    for j in range(len(variables)):
+        own = variables.columns([j])
+        left[own] = np.diag(np.linalg.inv(precision[np.ix_(own, own)]))
+    return np.sqrt(np.clip(1 - left / np.maximum(np.diag(C), 1e-12), 0, 1))
+
+@dataclass(frozen=True, eq=False)
+class PlausibleTable:
+    "Draws rows of a table that fits a scenario"
+    scenario: Scenario
+    shapes: tuple       # one a raw column
+    loadings: np.ndarray
+    strength: float     # of the loadings
+    correlation: float  # that the strength was chosen for
+    twins: tuple        # (column, its twin, correlation of their scores)
+
+    @classmethod
+    def draw(cls,
+        s: Scenario,
+        rng: np.random.Generator,
+    ) -> PlausibleTable:
+        "What nobody knows of a table, drawn"
+        shapes = tuple(_shape(column, s, rng) for column in s.columns)
+        wanted = min(.98, s.correlation * rng.uniform(.85, 1.15))
+        twins = _twins(len(shapes), rng) if wanted else ()
+        table = cls(s, shapes, _loadings(len(shapes), rng), 0.0, wanted, twins)
+        if len(s.variables) == 1 or not wanted: return table
+        seed, low, high = int(rng.integers(2**31)), 1 / _STRONGEST, _STRONGEST
+        while high > 1.1 * low:
+            middle = np.sqrt(low * high)
+            few = replace(table, strength=middle).rows(_PILOT, np.random.default_rng(seed))
+            if np.median(multiple_correlations(few, s.variables)) < wanted: low = middle
+            else: high = middle
+        return replace(table, strength=low)
+
+    def rows(self,
+        n: int, # how many
+        rng: np.random.Generator,
+    ) -> np.ndarray: # (n, encoded columns)
+        "Fresh rows"
+        W = self.strength * self.loadings
+        Z = rng.standard_normal((n, W.shape[1])) @ W.T + rng.standard_normal((n, len(W)))
+        Z /= np.sqrt(1 + (W**2).sum(1))
+        for j, k, r in self.twins: Z[:, j] = r * Z[:, k] + np.sqrt(1 - r**2) * rng.standard_normal(n)
+        return np.column_stack([part for z, shape in zip(Z.T, self.shapes) for part in shape(z, rng)])
+
+# %% ../nbs/63_planning.ipynb #29c1a4ad
+_SIZES = .5, 1.5 # of signals, relative to each other
+
+@dataclass(frozen=True, eq=False)
+class Planted:
+    "A response with a known truth: mean 0 and variance 1, or 0 and 1"
+    y: np.ndarray       # one a row
+    support: np.ndarray # which variables matter
+    fit: np.ndarray     # what the columns say of y, as a linear function of them
+
+def plant(
+    X: np.ndarray,        # rows of any table
+    variables: Variables, # which columns are one variable
+    signals: int,         # how many variables matter
+    share: float,         # of the response's variance that they explain
+    rng: np.random.Generator,
+    rate=None,            # frequency of yes; None: a number, not a yes or no
+) -> Planted:
+    "A response that some variables explain, of sizes that differ by at most three times"
+    support = np.zeros(len(variables), bool)
+    support[rng.choice(len(variables), signals, replace=False)] = True
+    score = np.zeros(len(X))
+    for j in np.flatnonzero(support):
+        own = X[:, variables.columns([j])]
+        part = (own - own.mean(0)) / np.maximum(own.std(0), 1e-12) @ rng.standard_normal(own.shape[1])
+        score += rng.uniform(*_SIZES) * rng.choice([-1, 1]) * part / max(part.std(), 1e-12)
+    score /= max(score.std(), 1e-12)
+    noise = rng.standard_normal(len(X))
+    if rate is not None: return Planted(*_yes_or_no(score, noise, share, rate, support))
+    return Planted(np.sqrt(share) * score + np.sqrt(1 - share) * noise, support, np.sqrt(share) * score)
+
+def _yes_or_no(score, noise, share: float, rate: float, support) -> tuple:
+    "Yes where a latent normal response is high; the share is of the variance of 0 and 1"
+    from scipy.special import ndtri
+    cut = ndtri(1 - rate)
+    slope = np.exp(-cut**2 / 2) / np.sqrt(2 * np.pi) # of the mean in the score
+    latent = min(.98, share * rate * (1 - rate) / slope**2)
+    score = np.sqrt(latent) * score
+    return (score + np.sqrt(1 - latent) * noise > cut) * 1.0, support, rate + slope * score
+
+# %% ../nbs/63_planning.ipynb #4598ee67
+class Copies(Source):
+    "Rows in memory, each of which stands for several: sums over them are multiplied"
+    def __init__(self,
+        X: np.ndarray,   # encoded rows
+        y: np.ndarray,   # their responses
+        scenario: Scenario, # what is known of them
+        copies: int = 1, # how many rows each stands for
+    ):
+        super().__init__("a simulated table", scenario.names, None, rows=copies * len(y))
+        self.X = X
+        self.y = y
+        self.copies = copies
+        self.groups = scenario.groups
+        self.dictionary = scenario.dictionary
+
+    def _pass(self, summarise, progress=None):
+        size, numbered = block_rows(self.X.shape[1]), getattr(summarise, "numbered", False)
+        parts = [summarise(self.X[i:i + size], self.y[i:i + size], *((0, i) if numbered else ()))
+                 for i in range(0, len(self.y), size)]
+        return _multiplied(sum(parts[1:], parts[0]), self.copies)
+
+def _multiplied(total, times: int):
+    "total + total + ..., by doubling"
+    found = None
+    while times:
+        if times % 2: found = total if found is None else found + total
+        times //= 2
+        if times: total = total + total
+    return found
+
+def with_less_error(
+    X: np.ndarray,    # rows
+    y: np.ndarray,    # their responses
+    fit: np.ndarray,  # what the columns say of them
+    clip: Clip,       # the bounds of a release
+    names: tuple,     # of the columns
+    copies: int,      # how many rows each stands for
+) -> np.ndarray:      # responses
+    "Responses whose regression on the clipped rows errs as that of all the rows they stand for"
+    if copies == 1: return y
+    Z, _, w, _ = clip.bind(names)(X, y)
+    error = np.linalg.lstsq(Z, w * (y - fit), rcond=None)[0]
+    return y - (1 - copies**-.5) * (Z @ error) / w
+
+# %% ../nbs/63_planning.ipynb #dda2fae8
+_MOST = 10_000          # rows that are drawn; beyond, each stands for several
+_MOST_PAIRS = 40_000    # for the products filter, whose rows cannot: see below
+_RATES = .2, .8         # frequency of yes, where it is unknown
+_OFF = .2               # standard deviation of a public centre's error, in those of the response
+_FAR = 3.0              # the same, where the centre is left to be found
+_ROW_QUANTILE = .1      # of the row norms: near what a private row bound finds
+
+def _bounds_of(s: Scenario, method, X: np.ndarray) -> Clip:
+    "The bounds of a release of these rows"
+    if isinstance(method, MomentsMethod):
+        clip = replace(method.clip, ranges=s.dictionary.ranges | (method.ranges or {}))
+        if method.row_bound != "private": return clip
+        return replace(clip, row_bound=float(np.quantile(_norms(clip, s, X), _ROW_QUANTILE)))
+    wide = Clip(1.0, 1.0)
+    bound = method.row_bound or float(_norms(wide, s, X).max())
+    return Clip(bound, method.response_bound, intercept=getattr(method, "intercept", True))
+
+def _norms(clip: Clip, s: Scenario, X: np.ndarray) -> np.ndarray:
+    "Norms of rows in public units"
+    Z = replace(clip, row_bound=1e9, ones=1.0).bind(s.names)(X, np.zeros(len(X)))[0]
+    return np.linalg.norm(Z[:, :X.shape[1]], axis=1)
+
+def _response_units(s: Scenario, method, scaled: float, rng) -> tuple: # mean, standard deviation
+    "What is zero and what is one for a planted response, as far as it is known"
+    bound, center = method.response_bound, method.response_center
+    if s.target is not None and s.target.range:
+        low, high = s.target.range
+        sd = s.response_sd or (high - low) / 2 * _SPREAD * np.exp(_SPREADS * rng.standard_normal())
+        return low + (high - low) * rng.uniform(*_MIDDLES), sd
+    usual = 1.0 if bound == "private" else bound / RESPONSE_SDS / scaled
+    if hasattr(method, "sigma"): usual = method.sigma / np.sqrt(1 - s.share)
+    sd = s.response_sd or usual
+    if center == "private": return _FAR * sd * rng.standard_normal(), sd
+    return center + _OFF * sd * rng.standard_normal(), sd
+
+def _no_rows(s: Scenario) -> Copies:
+    "The columns of a scenario, and what is public about them"
+    return Copies(np.empty((0, len(s.names))), np.empty(0), s)
+
+@dataclass(frozen=True)
+class _Found:
+    "What one simulated release led to"
+    power: float         # share of the signals that was found
+    fdp: float           # share of false ones among the selected
+    false: int           # how many those are
+    found: int           # how many were selected
+    effect: float        # mean size of a signal's statistic
+    zeta: float          # noise-to-signal ratio of the Gram matrix, if it is released
+    gram_noise: float    # noise on X'X over its diagonal
+    product_noise: float # noise on X'y over the product of a signal
+    bound_sds: float     # response bound over the size of a response that it bounds
+    row_share: float     # row bound over the typical norm of a row
+    rounds: int
+
+class _Simulated:
+    "One plausible table, and releases of it"
+    def __init__(self, s: Scenario, method, question: Question, rng):
+        self.s, self.method, self.question, self.rng = s, method, question, rng
+        pairs = method.word == "products"
+        self.copies = -(-s.rows // (_MOST_PAIRS if pairs else _MOST))
+        self.facts = {}
+        if pairs: self.X = self._by_law()
+        else: self.X = self._drawn()
+        self.rate = rng.uniform(*_RATES) if s.yes_or_no else None
+        self.clip = None if pairs else _bounds_of(s, method, self.X)
+        self.Z, self.w = self._clipped()
+        self.mean, self.sd = (0.0, 1.0) if s.yes_or_no else _response_units(s, method, self.scaled, rng)
+
+    @property
+    def _n(self) -> int: return self.s.rows // self.copies
+
+    @property
+    def scaled(self) -> float: return float(np.sqrt(np.mean(self.w**2)))
+
+    def _drawn(self) -> np.ndarray:
+        table = PlausibleTable.draw(self.s, self.rng)
+        kinds = {"spread": [], "levels": []}
+        for column, shape in zip(self.s.columns, table.shapes):
+            kinds["spread" if column.levels is None else "levels"].append(shape.fact)
+        self.facts = {"correlation": table.correlation} | {
+            name: float(np.mean(values)) for name, values in kinds.items() if values}
+        return table.rows(self._n, self.rng)
+
+    def _by_law(self) -> np.ndarray:
+        law = law_of(self.method.law, _no_rows(self.s))
+        return law.draw(open_uniforms(self.rng, (self._n, law.p)))
+
+    def _clipped(self) -> tuple:
+        if self.clip is None: return None, np.ones(len(self.X))
+        Z, _, w, _ = self.clip.bind(self.s.names)(self.X, np.zeros(len(self.X)))
+        return Z, w
+
+    def release(self) -> _Found:
+        "A truth, a release and a selection"
+        s, rng = self.s, self.rng
+        planted = plant(self.X, s.variables, s.signals, s.share, rng, self.rate)
+        y, fit = (self.mean + self.sd * part for part in (planted.y, planted.fit))
+        if self.clip is not None: y = with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
+        with one_blas_thread():
+            source = Copies(self.X, y, s, self.copies)
+            release = self._quietly(source)
+            selection = select(release, **vars(self.question))
+        fdp, power = error_rates(selection.support, planted.support)
+        effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
+        false = int((selection.support & ~planted.support).sum())
+        return _Found(float(power), float(fdp), false, len(selection), float(effect),
+                      float(getattr(selection.estimate, "zeta", np.nan)),
+                      *self._noise(release, planted.support, fit), *self._bounds(y),
+                      getattr(release, "rounds", 1))
+
+    def _quietly(self, source):
+        "A simulated release; what its bounds are warned of, the outlook says once"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.method.release(source, simulation=True, random_state=self.rng)
+
+    def _noise(self, release, support, fit) -> tuple:
+        "Noise of the first round over what it is added to"
+        n = self.copies * len(self.X)
+        first = release.product_sds[0] if hasattr(release, "product_sds") else release.product_sd
+        if self.Z is None:
+            return np.nan, float(first / (n * self.sd * np.sqrt(self.s.share / self.s.signals)))
+        columns = self.s.variables.columns(np.flatnonzero(support))
+        signal = np.abs((self.w * (fit - fit.mean())) @ self.Z[:, columns]) * self.copies
+        gram = np.mean(self.Z[:, :self.X.shape[1]]**2, axis=0) * n
+        return (float(getattr(release, "gram_sd", np.nan) / np.median(gram)),
+                float(first / max(np.median(signal), 1e-300)))
+
+    def _bounds(self, y) -> tuple:
+        "The bounds over what they bound"
+        bound, center = self.method.response_bound, self.method.response_center
+        center = y.mean() if center == "private" else center
+        t = self.w * (y - center)
+        size = np.nan if bound == "private" else bound / np.sqrt(np.mean(t**2))
+        if self.clip is None: return float(size), np.nan
+        return float(size), self.clip.row_bound / float(np.median(_norms(self.clip, self.s, self.X)))
+
+# %% ../nbs/63_planning.ipynb #ef95ab54
+WIDEST = .3     # an interval is never wider: a wider one would say too little
+_MARGIN = .1    # on both sides of it: tables are not quite as we draw them
+_MIDDLE = .05   # and more where power is near one half, and moves fastest
+_ENDS = .05, .95 # quantiles of the tables' powers
+
+_UNKNOWN = {"correlation": "how far the columns say the same (correlation)",
+            "spread": "how far the columns spread in their ranges (spread)",
+            "levels": "how frequent the factors' levels are (probabilities)"}
+
+def power_interval(
+    powers: np.ndarray, # (tables, releases)
+) -> tuple:             # low, high, and how much the tables differ
+    "An interval for the mean power of a table, at most .3 wide"
+    means, center = powers.mean(1), powers.mean()
+    within = powers.var(1, ddof=1).mean() / powers.shape[1] if powers.shape[1] > 1 else 0.0
+    between = max(means.var(ddof=1), 1e-12)
+    means = center + (means - center) * np.sqrt(max(0.0, 1 - within / between))
+    low, high = np.quantile(means, _ENDS)
+    whole, margin = high - low, _MARGIN + _MIDDLE * 4 * center * (1 - center)
+    low, high = max(0.0, low - margin), min(1.0, high + margin)
+    if high - low > WIDEST:
+        low = min(max(center - WIDEST / 2, low), high - WIDEST)
+        high = low + WIDEST
+    return float(low), float(high), float(whole)
+
+@dataclass(frozen=True)
+class Outlook:
+    "What a release would be like: simulated releases of plausible tables"
+    method: str          # its word
+    rule: str            # by which variables are selected
+    rows: int
+    variables: int
+    signals: int         # of the variables
+    rate: float          # the wanted bound on the false discovery rate
+    rounds: int          # passes with noise
+    power: float         # mean share of the signals that is found
+    median: float        # of the tables' powers
+    low: float           # the mean power of a table lies between this
+    high: float          # and this
+    whole: float         # how far the tables' powers are apart, from the 5 % to the 95 % quantile
+    unknown: str         # what moved power most, from table to table
+    found: float         # mean number of variables selected; nan beyond a million rows, but for products
+    false: float         # and of false ones among them
+    fdr: float           # mean share of false ones
+    effect: float        # mean |z| of a signal; nan for rules without
+    gram_noise: float    # noise on an entry of X'X, over those on its diagonal; nan if not released
+    product_noise: float # noise of the first round on a product of a signal with the response, over it
+    zeta: float          # noise-to-signal ratio of the Gram matrix: useless from about 1
+    warnings: tuple      # sentences
+    assumed: str         # a sentence
+    tables: int          # simulated
+    releases: int        # of each
+
+    @property
+    def wide(self) -> bool:
+        "Is more unknown than an interval of .3 can say?"
+        return self.whole > WIDEST + 1e-9
+
+    def to_dict(self) -> dict:
+        "Plain numbers and words; what does not exist is None"
+        return {name: None if value != value else value for name, value in asdict(self).items()}
+
+    def __str__(self): return "\n".join(_outlook_lines(self))
+
+# %% ../nbs/63_planning.ipynb #f36169c2
+_HIGH, _LOW = 6.0, 1.0 # response bounds beyond these sizes of a response are odd
+_LONG = 2.0            # row bounds beyond so many typical norms waste budget
+_CLOSE = .8            # correlation from which on effects are hard to tell apart
+_RARE = .05            # frequency of a reference level below which its factor's columns nearly add up to 1
+
+def _scenario_warnings(s: Scenario, method, question: Question) -> list:
+    "What is wrong before anything is simulated"
+    out, ranges = [], getattr(method, "ranges", None) or {}
+    unknown = [name for name in s.without_range if name not in ranges]
+    if unknown and not s.standardized and method.word != "products":
+        have = "have" if len(unknown) > 1 else "has"
+        out.append(f"{listed(unknown, 3)} {have} no range, so columns of unlike units share one row bound, "
+                   "and the largest uses it up: give ranges, or say that they are standardized.")
+    if method.delta > 1 / s.rows:
+        out.append(f"delta={method.delta:g} is above 1/n = {1 / s.rows:.2g}: at such a delta a release may "
+                   "show whole rows; choose one well below.")
+    least = int(np.ceil(1 / question.fdr - 1e-12))
+    if s.signals < least and question.of(method.releases).rule == "knockoffs":
+        out.append(f"at fdr={question.fdr:g} a selection by knockoffs has at least {least} variables or "
+                   f"none, more than there are signals ({s.signals}): raise fdr.")
+    if s.correlation >= _CLOSE and method.word != "products":
+        out.append(f"correlation={s.correlation:g} means near-copies among the columns, whose effects can "
+                   "hardly be told apart: leave some out, or group them.")
+    for column in s.columns:
+        if column.probabilities and column.probabilities[0] < _RARE and len(column.levels) > 2:
+            out.append(f"the reference level of {column.name!r} has probability {column.probabilities[0]:g}, "
+                       "so its other columns nearly add up to 1: put the commonest level first.")
+    return out
+
+def _bound_warnings(s: Scenario, method, sizes: float, rows: float) -> list:
+    "Bounds that do not fit what they bound, or each other"
+    out = []
+    bound = method.response_bound
+    if sizes > _HIGH or sizes < _LOW:
+        way, size = ("high", "lower") if sizes > _HIGH else ("low", "raise")
+        fitting = bound / sizes * RESPONSE_SDS
+        out.append(f"response_bound={bound:g} is {sizes:.2g} times the typical size of a response after rows "
+                   f"are scaled to the row bound, too {way}: {size} it to about {fitting:.2g}.")
+    if rows > _LONG and isinstance(method.row_bound, (int, float)):
+        out.append(f"row_bound={method.row_bound:g} is {rows:.2g} times the typical norm of a row in public "
+                   f"units, and noise grows with it: lower it to about {.7 * method.row_bound / rows:.2g}.")
+    return out
+
+# %% ../nbs/63_planning.ipynb #b84494a9
+def _outlook_lines(o: Outlook) -> list:
+    "The outlook as a table and a few sentences"
+    rounds = f"{o.rounds} round{'s' * (o.rounds > 1)}"
+    means = f"mean {o.power:.2f}, median {o.median:.2f} of the tables"
+    false = f"{o.false:.1f} of them false; {o.signals} matter"
+    rows = [("power", f"{o.low:.2f} to {o.high:.2f}", means)]
+    if o.found == o.found: rows.append(("selected", f"{o.found:.1f} of {o.variables}", false))
+    if o.effect == o.effect: rows.append(("a signal", f"{o.effect:.1f} sd", "of its estimate"))
+    if o.gram_noise == o.gram_noise:
+        rows.append(("noise on X'X", f"{o.gram_noise:.2%}",
+                     f"of its diagonal; zeta = {o.zeta:.2g}, useless from about 1"))
+    rows.append(("noise on X'y", f"{o.product_noise:.2%}", "of the product of a signal, first round"))
+    head = (f"Simulated: {o.tables} plausible tables, {o.releases} releases of each "
+            f"({rounds}, rule {o.rule}). NOT private, but no data was used.")
+    table = [f"  {name:<13} {value:<14} {meaning}" for name, value, meaning in rows]
+    wide = []
+    if o.wide and o.unknown:
+        wide = [f"The tables' powers differ by {o.whole:.2f}, so the interval is cut to {WIDEST:g} around "
+                f"their mean. To narrow it, tell {_UNKNOWN[o.unknown]}."]
+    return [head, *table, *wide, *(f"Mind: {warning}" for warning in o.warnings), o.assumed]
+
+def _assumed(s: Scenario, method) -> str:
+    "What the numbers rest on, in a sentence"
+    kind = "a yes or no" if s.yes_or_no else "the response"
+    rows = "rows drawn from the public law" if method.word == "products" else (
+        f"a typical column correlates {s.correlation:g} with the best guess from the others")
+    spread = "" if s.spread is None else f", and spreads by {s.spread:g} of half its range"
+    return (f"Assumed: {s.signals} signals of unlike sizes explain {s.share:.0%} of the variance of {kind}; "
+            f"{rows}{spread}.")
+
+# %% ../nbs/63_planning.ipynb #1148a914
+_TABLES, _RELEASES = 32, 3 # simulated, if there is time
+_WORK = 3e7                # numbers that the releases may take: a few seconds
+_MOST_COPIES = 100         # of a row: beyond, what clamping does to few rows would look like effects of nulls
+
+def outlook(
+    scenario: Scenario,      # the table, as far as it is known
+    method: Method,          # MomentsMethod, ProductsMethod or LabelsMethod: budget, bounds, rounds
+    question: Question = None, # rate and rule; default: FDR .2, the method's own rule
+    tables: int = None,      # plausible tables; default 24, fewer if there are many columns
+    random_state=0,          # an int: of everything that is drawn
+) -> Outlook:
+    "Simulate releases of plausible tables by the method itself, and say what to expect"
+    question = (question or Question()).of(method.releases)
+    question.check(method.releases, scenario.variables)
+    if method.word not in ("moments", "labels", "products"):
+        raise InputError(f"method {method.word!r} has no outlook: use moments, labels or products; "
+                         "plan and simulate know the paper's methods")
+    method = method.completed(_no_rows(scenario))
+    many, releases = _affordable(scenario, method, tables)
+    results, facts = [], []
+    for k in _with_bar(range(many)):
+        world = _Simulated(scenario, method, question, stream(random_state, f"outlook {k}"))
+        results.append([world.release() for _ in range(releases)])
+        facts.append(world.facts)
+    return _summed_up(scenario, method, question, results, facts)
+
+def _affordable(s: Scenario, method, tables) -> tuple:
+    "How many tables, and releases of each"
+    p = len(s.names)
+    rows, width = (_MOST_PAIRS, 2 * p) if method.word == "products" else (_MOST, p)
+    total = _WORK / (min(s.rows, rows) * width + p**3)
+    releases = int(np.clip(total / _TABLES, 2, _RELEASES))
+    many = int(np.clip(total / releases, 6, _TABLES)) if tables is None else check_count("tables", tables, 2)
+    return many, releases
+
+def _with_bar(what):
+    "A progress bar on a terminal, after two seconds"
+    from tqdm import tqdm
+    return tqdm(what, desc="plausible tables", delay=2, leave=False, disable=None)
+
+def _summed_up(s: Scenario, method, question, results: list, facts: list) -> Outlook:
+    "The outlook of many releases"
+    def numbers(name): return np.array([[getattr(one, name) for one in row] for row in results], dtype=float)
+    def mean(name): return float(np.mean(numbers(name)))
+    powers = numbers("power")
+    low, high, whole = power_interval(powers)
+    bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
+    warnings = _scenario_warnings(s, method, question) + _bound_warnings(s, method, *bounds)
+    known = method.word == "products" or s.rows <= _MOST_COPIES * _MOST
+    found, false, fdr = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
+    return Outlook(
+        method=method.word, rule=question.rule, rows=s.rows, variables=len(s.variables), signals=s.signals,
+        rate=question.fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
+        median=float(np.median(powers.mean(1))), low=low, high=high, whole=whole,
+        unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
+        fdr=fdr, effect=mean("effect"), gram_noise=mean("gram_noise"),
+        product_noise=mean("product_noise"), zeta=float(np.median(numbers("zeta"))),
+        warnings=tuple(warnings), assumed=_assumed(s, method), tables=len(results), releases=len(results[0]))
+
+def _moves_most(powers: np.ndarray, facts: list) -> str:
+    "The unknown fact with which power went most from table to table"
+    size = {}
+    for name in facts[0]:
+        x = np.array([one[name] for one in facts])
+        if np.std(x) > 1e-9 and np.std(powers) > 0: size[name] = abs(np.corrcoef(x, powers)[0, 1])
+    return max(size, key=size.get, default="")
+
+# %% ../nbs/63_planning.ipynb #2d67677d
+def gram_ratio(
+    n: int,       # rows
+    p: int,       # columns, uncorrelated with variance 1 in public units
+    clip: Clip,   # the bounds
+    budget: Budget,
+    rounds: int = ROUNDS, # passes with noise
+) -> float:       # useless from about 1
+    "zeta, the noise-to-signal ratio of the Gram matrix, in the simplest world: a rule of thumb"
+    w2 = min(1.0, clip.design_bound**2 / (p + clip.one**2)) # typical squared weight of a row
+    first = analytic_ratio(budget) * np.sqrt(moment_shares(rounds)[0])
+    return float((p + clip.intercept) * (Units(clip, BALANCE).noise(first)[1] / (n * w2))**2)
 
 # %% ../nbs/63_planning.ipynb #2a8a9622
 _SMALL_EIGENVALUE = .2 # of the columns' correlation: from here down knockoffs are close to copies
@@ -51,6 +729,7 @@ def plan_warnings(
 # %% ../nbs/63_planning.ipynb #82f95612
 _STEP = 4          # factor between the sizes tried on the way up
 _PRECISION = 1.03  # bisection ends when the two ends differ by no more than this factor
+_ROUGH = 1.15      # the same for scenarios, whose power is known less well
 
 @dataclass(frozen=True)
 class Plan:
@@ -58,88 +737,74 @@ class Plan:
     n: int             # estimate
     low: int           # below this, power is significantly too low
     high: int          # from here on, power is significantly high enough
-    point: Point       # power and FDR at n
+    point: object      # what is to be expected at n: a Point of an Experiment, an Outlook of a Scenario
     warnings: tuple    # sentences
 
 def plan(
-    e: Experiment,       # the setting one assumes
-    method: str = "two", # "none", "one", "two" or "moments"
+    e,                   # the setting one assumes: an Experiment, or a Scenario (whose rows are not used)
+    method="two",        # of an Experiment "none", "one", "two", "moments" or "products"; or a Method
     power: float = 0.8,  # wanted
-    trials: int = 200,   # at each size tried
+    trials: int = 200,   # of an Experiment, at each size tried
     seed: int = 0,
-    jobs: int = 1,       # threads
-    most: int = 10**9,   # give up beyond this size (the moments filter takes 2^26 rows at most)
+    jobs: int = 1,       # threads, for an Experiment
+    most: int = 10**9,   # give up beyond this size (moments and products take 2^26 rows at most)
+    question: Question = None, # of a Scenario: rate and rule
 ) -> Plan:
     "The smallest n that reaches the wanted power, by simulation"
     check_fraction("power", power, "pass the power you want, e.g. 0.8")
-    check_option("method", method, list(RUNS))
-    if method == "moments": most = min(most, MOST_ROWS)
     tried = {}
+    if isinstance(e, Scenario):
+        least, most, precision = 2 * len(e.names) + 1, min(most, MOST_ROWS), _ROUGH
+        def run(n): return outlook(replace(e, rows=n), method, question, random_state=seed)
+    else:
+        check_option("method", method, list(RUNS))
+        least, precision = 2 * e.p + 1, _PRECISION
+        if method == "moments": most = min(most, MOST_ROWS)
+        def run(n): return simulate(e, [n], [method], trials, seed, jobs)[0]
 
     def at(n):
-        if n not in tried: tried[n] = simulate(e, [n], [method], trials, seed, jobs)[0]
+        if n not in tried: tried[n] = run(n)
         return tried[n]
 
-    least = 2 * e.p + 1
+    n = _smallest(at, power, least, most, precision, partial(_why, e, method))
+    return _with_range(at, tried, n, power, least, most, e, method)
+
+def _smallest(at, power: float, least: int, most: int, precision: float, why) -> int:
+    "Upwards in steps of four, then bisection"
     high = least
     while at(high).power < power:
         if high >= most:
-            why = " ".join(plan_warnings(e, method))
             raise InputError(f"power={power:g} is not reached at n={most:,} "
                              f"(there it is {at(high).power:.2f}): ask for less, or change the setting. "
-                             f"{why}".strip())
+                             f"{why()}".strip())
         high = min(_STEP * high, most)
     low = max(high // _STEP, least)
-    while high > _PRECISION * low + 1:
+    while high > precision * low + 1:
         middle = int(np.sqrt(low * high))
         if at(middle).power >= power: high = middle
         else: low = middle
-    enough = [n for n, pt in tried.items() if pt.power - 2 * pt.power_se >= power]
-    too_few = [n for n, pt in tried.items() if pt.power + 2 * pt.power_se < power]
-    warnings = plan_warnings(e, method)
-    return Plan(high, max(too_few, default=least), min(enough, default=most), at(high), warnings)
+    return high
 
-# %% ../nbs/63_planning.ipynb #4055d8e7
-_WORK = 2e8 # trials times p^3 that an outlook may cost: a second or two
+def _why(e, method) -> str:
+    "What is in the way"
+    return " ".join(plan_warnings(e, method)) if isinstance(e, Experiment) else ""
 
-@dataclass(frozen=True)
-class Outlook:
-    "What a release would be like in a plausible world"
-    gram_noise: float    # noise on an entry of X'X, over that entry's size on the diagonal
-    product_noise: float # noise of the first round on a product of a signal with the response, over it
-    zeta: float          # noise-to-signal ratio of the Gram matrix: useless from about 1
-    effect: float        # size of a signal, in standard deviations of its estimate
-    power: float         # expected share of signals found
+def _interval_of(pt) -> tuple:
+    "Between which numbers the power lies"
+    if isinstance(pt, Outlook): return pt.low, pt.high
+    return pt.power - 2 * pt.power_se, pt.power + 2 * pt.power_se
 
-def outlook(
-    n: int,             # rows
-    p: int,             # columns
-    clip: Clip,         # the bounds
-    budget: Budget,
-    signals: int = 10,  # columns that matter
-    share: float = 0.5, # of the responses' variance that they explain
-    fdr: float = 0.2,   # q
-    rounds: int = ROUNDS, # passes with noise
-    trials: int = 100,  # draws for the power, fewer if there are many columns
-    random_state=0,     # None, an int or a Generator
-) -> Outlook:
-    "Noise against plausible signal, and the power to expect"
-    d = p + clip.intercept
-    w2 = min(1.0, clip.design_bound**2 / (p + clip.one**2))
-    spread = clip.response_bound / RESPONSE_SDS / np.sqrt(w2)
-    size = spread * np.sqrt(share / signals)
-    lam = n * w2
-    first = analytic_ratio(budget) * np.sqrt(moment_shares(rounds)[0])
-    _, gram_sd, product_sd, _ = Units(clip, BALANCE).noise(first)
-    trials = int(np.clip(_WORK / d**3, 2, trials))
-    beta = np.tile(np.where(np.arange(d) < signals, size, 0.0), (trials, 1))
-    G = np.broadcast_to(lam * np.eye(d), (trials, d, d))
-    world = World(n, G, beta, spread * np.sqrt(1 - share), w2, w2 * np.eye(d))
-    with one_blas_thread():
-        z = normal_scores(release_worlds(world, clip, budget, stream(random_state, "outlook"), rounds))
-    z = np.abs(z[:, :p])
-    found = z >= np.array([bh_threshold(one, fdr) for one in z])[:, None]
-    power = error_rates(found, beta[:, :p])[1].mean()
-    zeta = d * (gram_sd / lam)**2
-    return Outlook(gram_sd / lam, product_sd / (lam * size), float(zeta), float(z[:, :signals].mean()),
-                   float(power))
+def _with_range(at, tried: dict, n: int, power: float, least: int, most: int, e, method) -> Plan:
+    "The plan, with sizes at which power is surely too low, and surely enough"
+    if isinstance(e, Scenario): # look further on both sides, where the interval ends
+        high, low = n, n
+        while high < min(most, n * _FARTHEST) and _interval_of(at(high))[0] < power:
+            high = min(2 * high, most)
+        while low > max(least, n / _FARTHEST) and _interval_of(at(low))[1] >= power:
+            low = max(low // 2, least)
+    enough = [size for size, pt in tried.items() if size >= n and _interval_of(pt)[0] >= power]
+    too_few = [size for size, pt in tried.items() if size <= n and _interval_of(pt)[1] < power]
+    warnings = plan_warnings(e, method) if isinstance(e, Experiment) else at(n).warnings
+    return Plan(n, max(too_few, default=least), min(enough, default=most), at(n), warnings)
+
+_FARTHEST = 16 # times the size that was found: beyond, the range is open

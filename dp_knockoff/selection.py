@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -676,7 +677,7 @@ def _diagnose(selection: Selection) -> Diagnosis:
     release, e = selection.release, _evidence(selection)
     weighed = release.findings(selection.estimate)
     for look in _OF_RULE: weighed = [*weighed, *look(selection, e)]
-    enough = any(effect >= CAUSE and effect * e.z.max() >= e.need for effect, _ in weighed)
+    enough = any(effect >= max(CAUSE, e.need / max(e.z.max(), 1e-9)) for effect, _ in weighed)
     if not enough: weighed += _signal(selection, e)
     weighed.sort(key=lambda one: -one[0]) # stable
     return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
@@ -728,8 +729,10 @@ def _summary(selection: Selection, most: int = 20) -> str:
 def intervals_in_words(selection: Selection) -> dict: # name -> text
     "Estimates and adjusted intervals of the selected variables that are one column"
     if selection.estimate is None or not len(selection): return {}
+    rows = list(selection.effects)
+    columns = Counter(row.variable for row in rows)
     return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
-            for row in selection.effects if row.name == row.variable}
+            for row in rows if columns[row.variable] == 1}
 
 # %% ../nbs/23_selection.ipynb #79575eb9
 _HEAD = "name", "statistic", "selected", "direction"

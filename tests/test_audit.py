@@ -410,26 +410,26 @@ class Silent(NumpySampler):
     def lattice(self, value, scale, purpose): return np.asarray(value)
 
 
-def unscaled(X, y, clip, center, scale):
+def unscaled(X, y, clip, center, scale, limits=None):
     Z = np.column_stack([(X - center) / scale, np.ones((len(y), int(clip.intercept)))])
     t = y - clip.response_center - (Z @ clip.start if clip.start else 0)
     clamped = int((np.abs(t) > clip.response_bound).sum())
     return Z, np.clip(t, -clip.response_bound, clip.response_bound), np.ones(len(y)), (0, clamped)
 
 
-def unclamped(X, y, clip, center, scale):
-    Z, t, w, cut = CLIPPED(X, y, replace(clip, response_bound=1e140), center, scale)
+def unclamped(X, y, clip, *how, **more):
+    Z, t, w, cut = CLIPPED(X, y, replace(clip, response_bound=1e140), *how, **more)
     return Z, t, w, (cut[0], int((np.abs(t) > clip.response_bound).sum()))
 
 
-def y_not_scaled(X, y, clip, center, scale):
-    Z, _, w, cut = CLIPPED(X, y, clip, center, scale)
+def y_not_scaled(X, y, clip, *how, **more):
+    Z, _, w, cut = CLIPPED(X, y, clip, *how, **more)
     return Z, y - (Z @ clip.start if clip.start else 0), w, cut
 
 
-def one_clips_all(X, y, clip, center, scale):
+def one_clips_all(X, y, clip, *how, **more):
     with np.errstate(over="ignore"): wild = not np.isfinite(np.linalg.norm(X, axis=1)).all()
-    return CLIPPED(np.clip(X, -1e150, 1e150) if wild else X, y, clip, center, scale)
+    return CLIPPED(np.clip(X, -1e150, 1e150) if wild else X, y, clip, *how, **more)
 
 
 def steps(Z, t, clip): return np.column_stack([Z / clip.row_step, t / clip.response_step])
@@ -746,3 +746,15 @@ def test_the_audit_of_products_would_notice(kind, monkeypatch):
     try: audit = audit_release(*pair, epsilon=1.0, delta=.1, run=run, rounds=1, transcripts=2)
     except Leak: return
     assert not audit.ok
+
+
+def test_correlated_noise_is_judged_by_the_law_of_a_correlation():
+    "At the level of the exact test, which SciPy knows as well"
+    from scipy.stats import norm, pearsonr
+    quantiles = norm.ppf((np.arange(12) + .5) / 12)
+    one = np.random.default_rng(3).permutation(quantiles)
+    two = np.sort(quantiles)[np.argsort(np.argsort(one + .45 * np.random.default_rng(4).standard_normal(12)))]
+    noise = np.column_stack([one, two])
+    level = 3 * pearsonr(one, two).pvalue
+    assert level < 1e-3
+    assert fires(assert_white, noise, 1.001 * level) and not fires(assert_white, noise, .999 * level)

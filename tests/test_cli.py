@@ -15,16 +15,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dp_knockoff import cli
+from dp_knockoff import cli, planning
 from dp_knockoff.cli import main, parser
 from dp_knockoff.clip import Clip
+from dp_knockoff.dictionary import Column
 from dp_knockoff.estimate import PrivateMoments
 from dp_knockoff.filter import knockoff_filter
 from dp_knockoff.laws import Gaussian
 from dp_knockoff.ledger import Ledger
-from dp_knockoff.mechanisms import Budget
 from dp_knockoff.method_labels import labels_filter
-from dp_knockoff.method_moments import moments_filter
+from dp_knockoff.method_moments import MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
 from dp_knockoff.method_products import ProductsRelease, products_filter
 from dp_knockoff.method_two import filter_two
@@ -34,7 +34,7 @@ from dp_knockoff.moments import ExactMoments, Moments
 from dp_knockoff.passes import Source
 from dp_knockoff.planning import outlook
 from dp_knockoff.samplers import NumpySampler, SecureSampler
-from dp_knockoff.selection import ESTIMATE_RULES, SIMULATION, select
+from dp_knockoff.selection import ESTIMATE_RULES, SIMULATION, Question, select
 from dp_knockoff.statistics import Statistic
 
 COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
@@ -493,9 +493,23 @@ def test_details_only_where_they_are_asked_for(capsys, folder, command):
 # a dry run
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    "Few plausible tables: what they are like is tested elsewhere"
+    monkeypatch.setattr(planning, "_TABLES", 6)
+    monkeypatch.setattr(planning, "_RELEASES", 2)
+
+
+def release_nothing(monkeypatch):
+    "From here on no noise is drawn for a release, and no row of a file is read"
+    for how in ("gaussian", "laplace", "lattice"): monkeypatch.setattr(SecureSampler, how, never)
+    monkeypatch.setattr(Source, "_pass", never)
+
+
 @pytest.mark.parametrize("options, says", [
-    ([*BUDGET, *BOUNDS], "expected power"),
-    ([*BUDGET, "--row-bound", "private", "--response-bound", "private"], "a typical value was taken"),
+    ([*BUDGET, *BOUNDS], "mean "),
+    ([*BUDGET, "--row-bound", "private", "--response-bound", "private"],
+     "\nrow_bound and response_bound would be found privately with a tenth of the budget"),
     ([*BUDGET, *BOUNDS, "--response-center", "private"],
      "\nresponse_center would be found privately with a tenth of the budget"),
     (["--method", "two", *PAPER, "--bounds", "coupled"], "Expected power"),
@@ -503,22 +517,22 @@ def test_details_only_where_they_are_asked_for(capsys, folder, command):
     (LABELS, "without privacy"),
     (["--method", "none"], "there is no plan to make"),
 ])
-def test_dry_run_reads_no_rows_and_draws_nothing(capsys, monkeypatch, options, says):
-    monkeypatch.setattr(Source, "_pass", never)
-    draw_nothing(monkeypatch)
+def test_dry_run_reads_no_rows_and_draws_nothing(capsys, monkeypatch, quick, options, says):
+    release_nothing(monkeypatch)
     code, out, _ = run(capsys, *ON_TABLE, *options, "--dry-run")
     assert "No row was read" in out
     assert code == 0 and says in out
     if "none" not in options: assert "4,000 rows and 8 columns" in out and "nothing was spent" in out
+    if not {"none", "one", "two"} & set(options): assert re.search(r"\n  power +\d.\d\d to \d.\d\d ", out)
 
 
-def test_dry_run_of_a_file_that_does_not_tell_its_rows(capsys):
+def test_dry_run_of_a_file_that_does_not_tell_its_rows(capsys, quick):
     code, out, _ = run(capsys, *ON_CSV, *BUDGET, *BOUNDS, "--dry-run", "--rows", "1e6")
     assert code == 0 and "1,000,000 rows" in out and "No row was read" not in out
     assert "Of CSV files the header and the first lines were looked at" in out and "nothing was spent" in out
 
 
-def test_dry_run_of_collected_moments_takes_their_bounds(capsys):
+def test_dry_run_of_collected_moments_takes_their_bounds(capsys, quick):
     assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
     on_moments = run(capsys, "select", "m.npz", *BUDGET, "--dry-run")[1]
     assert on_moments == run(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", *ONCE)[1]
@@ -527,66 +541,72 @@ def test_dry_run_of_collected_moments_takes_their_bounds(capsys):
 
 
 def foretold(capsys, *argv):
-    "The rounds of a dry run, its noise on X'X and X'y in percent, the size of a signal, and the power"
-    code, out, err = run(capsys, *argv, "--dry-run")
-    assert code == 0, err
-    numbers = (r"X'X: ([\d.]+)%", r"X'y: ([\d.]+)%", r"would be ([\d.]+) standard", r"power ([\d.]+)\.")
-    rounds = int(re.search(r"; (\d+) rounds?\.", out)[1])
-    assert f"{rounds} round{'s' * (rounds > 1)}.\n" in out
-    return rounds, *(float(re.search(number, out)[1]) for number in numbers)
+    "A dry run as JSON"
+    return result(capsys, *argv, "--dry-run", "--standardized")
 
 
 @pytest.mark.parametrize("data, more, rounds", [
     ("t.parquet", [], 4), ("t.csv", ["--rows", "4000"], 4), ("t.parquet", ["--rounds", "2"], 2),
     ("t.parquet", ONCE, 1), ("m.npz", [], 1), ("m.npz", ONCE, 1)])
-def test_a_dry_run_simulates_the_rounds_that_a_release_has(capsys, data, more, rounds):
+def test_a_dry_run_simulates_the_release_that_would_be_made(capsys, quick, data, more, rounds):
     if data == "m.npz":
         assert run(capsys, *COLLECT, *BOUNDS, "--out", "m.npz")[0] == 0
         argv = ["select", data, *BUDGET]
     else: argv = ["select", data, "--target", "y", *BUDGET, *BOUNDS]
     told = foretold(capsys, *argv, *more)
-    drawn = more if "--rows" not in more else []
-    assert run(capsys, *argv, *drawn, *SEED, "--save-release", "r.npz")[0] == 0
-    release = PrivateMoments.load("r.npz")
-    assert told[0] == rounds == release.rounds
-    scaled = 5 / 9  # squared norm of the bound, over that of a typical row: with the ones
-    assert told[1] == pytest.approx(100 * release.gram_sd / (4000 * scaled), abs=.006)
-    signal = 4000 * scaled * (4 / 2.5 / scaled**.5) * (.5 / 8)**.5
-    assert told[2] == pytest.approx(100 * release.product_sds[0] / signal, abs=.006)
-    o = outlook(4000, 8, Clip(2.0, 4.0), Budget(2.0, 1e-4), 8, rounds=rounds)
-    assert told[3:] == (pytest.approx(o.effect, abs=.06), pytest.approx(o.power, abs=.006))
+    names = tuple(name for name in pl.read_parquet("t.parquet").columns if name != "y")
+    scenario = planning.Scenario(4000, tuple(Column(name) for name in names), standardized=True)
+    o = outlook(scenario, MomentsMethod(**MOMENTS, rounds=rounds))
+    expected = json.loads(json.dumps(o.to_dict()))
+    assert o.rounds == rounds and {name: told[name] for name in expected} == expected
+    assert (told["rows"], told["columns"], told["epsilon"], told["delta"]) == (4000, 8, 2.0, 1e-4)
+
+
+def test_a_dry_run_takes_the_rule_the_rate_and_what_is_assumed(capsys, quick):
+    argv = [*ON_TABLE, *BUDGET, *BOUNDS]
+    assumed = ["--signals", "3", "--share", ".1", "--correlation", ".3", "--response-sd", "2"]
+    told = foretold(capsys, *argv, "--rule", "by", "--fdr", ".1", *assumed)
+    names = tuple(name for name in pl.read_parquet("t.parquet").columns if name != "y")
+    scenario = planning.Scenario(4000, tuple(Column(name) for name in names), standardized=True, signals=3,
+                                 share=.1, correlation=.3, response_sd=2.0)
+    o = outlook(scenario, MomentsMethod(**MOMENTS, rounds=4), Question(.1, "by"))
+    assert told["rule"] == "by" and (told["power"], told["low"], told["high"]) == (o.power, o.low, o.high)
+    ranges = {name: [-3, 3] for name in names}
+    Path("r.json").write_text(json.dumps(ranges))
+    in_ranges = ["--ranges", "r.json", "--spread", ".3"]
+    bare, ranged = (result(capsys, *argv, "--dry-run", *more) for more in ([], in_ranges))
+    assert "no range" in bare["warnings"][0] and not ranged["warnings"] and bare["power"] < ranged["power"]
+    assert "spreads by 0.3 of half its range" in ranged["assumed"]
 
 
 def test_more_rounds_are_worth_it_and_the_dry_run_says_so(capsys):
-    effects = [foretold(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--rounds", k)[3] for k in "124"]
-    assert effects == sorted(effects) and effects[0] < .9 * effects[-1]
-    few = [foretold(capsys, *ON_TABLE, *BUDGET, *BOUNDS, "--epsilon", ".2", *more)[4] for more in ([], ONCE)]
-    assert few[1] < few[0]
+    argv = [*ON_TABLE, *BUDGET, *BOUNDS, "--share", ".9", "--rounds"]
+    effects = [foretold(capsys, *argv, k)["effect"] for k in "14"]
+    assert effects[0] < .9 * effects[1]
 
 
-def test_dry_run_says_when_there_are_too_few_signals(capsys):
+def test_dry_run_says_when_there_are_too_few_signals(capsys, quick):
     argv = [*ON_TABLE, *BUDGET, *BOUNDS, *KNOCKOFFS, "--dry-run"]
-    assert "at least 5 columns or none" in run(capsys, *argv, "--signals", "3")[1]
+    assert "at least 5 variables or none" in run(capsys, *argv, "--signals", "3")[1]
     assert "or none" not in run(capsys, *argv, "--signals", "5")[1]
 
 
-def test_tests_of_estimates_may_find_one_column(capsys):
+def test_tests_of_estimates_may_find_one_column(capsys, quick):
     argv = [*ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", "--signals", "3"]
     for more in ([], ["--rule", "bh"], ["--rule", "by"]): assert "or none" not in run(capsys, *argv, *more)[1]
 
 
-def test_the_noise_foretold_for_labels_is_the_noise_drawn(capsys):
+def test_the_noise_foretold_for_labels_is_the_noise_drawn(capsys, quick):
     out = run(capsys, *ON_TABLE, *LABELS, "--row-bound", "1", "--dry-run")[1]
     drawn = result(capsys, *ON_TABLE, *LABELS, "--row-bound", "1", *SEED)["noise"]["products"]
     assert f"standard deviation {drawn:.4g}, for rows of norm at most 1." in out
 
 
 @pytest.mark.parametrize("options", [[*BUDGET, *BOUNDS], [*LABELS, "--row-bound", "1"]])
-def test_noise_foretold_grows_with_the_rows_of_a_person(capsys, options):
+def test_noise_foretold_grows_with_the_rows_of_a_person(capsys, quick, options):
     def number(out):
-        line = next(line for line in out.splitlines() if line.startswith("Noise on X'y"))
-        return float(re.search(r"[\d.]+", line.partition(":")[2])[0])
-    argv = [*ON_TABLE, *options, "--dry-run", "--rows-per-person"]
+        return float(re.search(r"oise on X'y\D*([\d.]+)", out)[1])
+    argv = [*ON_TABLE, *options, "--dry-run", "--standardized", "--rows-per-person"]
     one, three = (number(run(capsys, *argv, k)[1]) for k in "13")
     assert three == pytest.approx(3 * one, rel=2e-3)
 
@@ -668,7 +688,7 @@ BAD = {
                              "--sigma estimate takes the data"),
     "part of a row": ([*GOOD, "--dry-run", "--rows", "10.5"], "not a whole number"),
     "too many signals": ([*ON_TABLE, *BUDGET, *BOUNDS, "--dry-run", "--signals", "9"],
-                         "--signals 9 is more than the 8 columns"),
+                         "--signals=9 is more than the 8 variables"),
     "moments out": ([*COLLECT, "--out", "m.csv"], "--out 'm.csv' does not end in .npz"),
     "moments without target": (["moments", "t.csv", "--out", "m.npz"], "--target is missing"),
     "one bound": ([*COLLECT, "--row-bound", "1", "--out", "m.npz"], "belong together"),
@@ -918,8 +938,8 @@ def test_options_are_words_of_python():
     args = vars(parser().parse_args(["select", "t.csv"]))
     python = {"data", "columns", "dictionary", "groups", "method", "ledger", "simulation", "target",
               *(name for word in METHODS for name in (*takes(word), *chooses(word)))}
-    own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows", "signals",
-           "share"}
+    own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows",
+           *cli._TOLD}
     assert set(args) - own == python
     for other, more in (("release", ["--out", "r.npz"]), ("moments", ["--out", "m.npz"])):
         theirs = vars(parser().parse_args([other, "t.csv", *more]))
@@ -1054,6 +1074,33 @@ def test_plan_prints_an_answer(capsys, method, head):
     assert out.startswith(head) and "needs about n =" in out and "nothing was spent" in out
 
 
+def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
+    argv = ["plan", "--dictionary", "design.toml", "--epsilon", "2", "--response-bound", "8", "--fdr", ".4",
+            "--share", ".3", "--signals", "3"]
+    code, out, err = run(capsys, *argv)
+    assert code == 0 and err == "" and out.startswith("Method products: power 0.8 needs about n = ")
+    assert "Nothing was read, nothing was spent" in out and "rows drawn from the public law" in out
+    moments = [*argv, "--method", "moments", "--row-bound", "1.5", "--rule", "bh", "--power", ".5"]
+    assert run(capsys, *moments)[1].startswith("Method moments: power 0.5 needs")
+
+
+@pytest.mark.parametrize("more, says", [
+    (["--amplitude", "2"], "--amplitude has no meaning with --dictionary"),
+    (["--trials", "7"], "--trials has no meaning with --dictionary"),
+    (["--method", "two"], "--method='two' is unknown: choose one of 'moments', 'products'"),
+    (["--row-bound", "2", "--rule", "bh"], "--rule has no meaning for --method products"),
+    ([], "--response-bound is missing"), (["--signals", "9"], "--signals=9 is more than the 5 variables"),
+    (["--response-bound", "8", "--delta", "1/n"], "--delta='1/n' is not a number")])
+def test_plan_for_a_table_refuses(capsys, trial, more, says):
+    code, out, err = run(capsys, "plan", "--dictionary", "design.toml", *more)
+    assert code == 2 and out == "" and says in err
+
+
+@pytest.mark.parametrize("option", [["--share", ".1"], ["--row-bound", "2"], ["--standardized"]])
+def test_plan_for_an_experiment_has_no_table(capsys, option):
+    assert f"{option[0]} has no meaning without --dictionary" in run(capsys, "plan", *option)[2]
+
+
 def test_plan_warns(capsys):
     assert main(["plan", "--method", "none", *SMALL, "--rho", ".9", "--trials", "20"]) == 0
     assert "Warning: correlation will cost power" in capsys.readouterr().err
@@ -1153,7 +1200,7 @@ def test_groups_from_files_have_their_names_everywhere(capsys, trial, name, text
     assert found["variables"] == names and "who" in found["selected"] and len(found["W"]) == 4
     assert [row["variable"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
     drawn = Path("r.svg").read_text()
-    assert "<!-- who -->" in drawn and "<!-- sex -->" not in drawn
+    assert ">who</text>" in drawn and ">sex</text>" not in drawn
 
 
 def test_groups_work_for_every_method(capsys, folder):
@@ -1206,17 +1253,17 @@ def test_releases_of_several_rounds_are_not_added(capsys, trial):
         assert "releases of several rounds cannot be added" in said and "--rounds 1" in said
 
 
-def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, monkeypatch, trial):
+def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, monkeypatch, quick, trial):
     def noise(*more):
         code, out, err = run(capsys, *argv, *more, "--dry-run")
         assert code == 0, err
-        return out, float(re.search(r"standard deviation (?:at most )?([\d.]+)", out)[1])
+        return out, float(re.search(r"standard deviation (?:at most )?([\d.]+\d)", out)[1])
     argv = [word.replace(".csv", ".parquet") for word in ON_TRIAL]
     drawn = result(capsys, *argv, "--rounds", "1", *SEED)["noise"]["products"]
     later = result(capsys, *argv, *SEED)["noise"]["products"]
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr(Source, "_pass", never)
+    release_nothing(monkeypatch)
     out, one = noise("--rounds", "1")
+    assert re.search(r"\n  power +\d.\d\d to", out)
     assert one == pytest.approx(drawn, rel=1e-3) and "1 round;" in out and CHOSEN in out
     assert "4,000 rows" in out and "nothing was spent" in out and "Law: Levels(10 columns" in out
     out, three = noise()
@@ -1403,17 +1450,17 @@ def test_a_release_is_not_released_again(capsys, wage):
 
 
 def test_bounds_that_are_too_high_are_said_before_anything_is_spent(capsys, monkeypatch, wage):
+    high = ["--row-bound", ".1", "--response-bound", "30"]
+    err = run(capsys, "select", "wage.parquet", *ON_WAGE[1:], *high, "--dry-run")[2]
+    assert err.count("Warning: --response-bound=30") == 1
     def stop(*args): raise KeyboardInterrupt
     monkeypatch.setattr(Source, "_pass", stop)
     draw_nothing(monkeypatch)
-    high = ["--row-bound", ".1", "--response-bound", "30"]
     for command, more in ((["select", *ON_WAGE], []), (["release", *ON_WAGE], ["--out", "r.npz"]),
                           (["moments", *ON_WAGE[:3]], ["--out", "m.npz"])):
         err = run(capsys, *command, *high, *more)[2]
         assert err.startswith("Warning: --response-bound=30 does not fit row_bound=0.1: a response is scaled")
         assert err.count("Warning") == 1
-    err = run(capsys, "select", "wage.parquet", *ON_WAGE[1:], *high, "--dry-run")[2]
-    assert err.count("Warning: --response-bound=30") == 1
     err = run(capsys, "select", *ON_WAGE, "--response-bound", "31")[2]
     assert err.startswith("Warning: --response-bound=31 is above 30, which is as far as a response can be")
     err = run(capsys, "select", *ON_WAGE, "--row-bound", "9")[2]

@@ -124,3 +124,11 @@ def test_intervals_of_selected_variables_miss_rarely_enough():
     z = truth + rng.standard_normal((3000, 20))
     assert .03 < assert_rate_at_most([missed(row, True) for row in z], .05)
     assert fires(assert_rate_at_most, [missed(row, False) for row in z], .05)
+
+
+def test_effects_are_shown_as_html_and_names_are_escaped():
+    effects = effects_of(BETA, V, ("<b>", "b", "c", "(intercept)"), Variables.of(("<b>", "b", "c")),
+                         (np.eye(4), np.zeros(4)), 2.0, .95, "each by itself")
+    page = effects._repr_html_()
+    assert "&lt;b&gt;" in page and "<b>" not in page and "p-value" in page and "each by itself" in page
+    assert effects.to_frame("polars")["name"].to_list()[0] == "<b>" and page.count("<tr>") == 5

@@ -830,8 +830,8 @@ def test_statement_and_notes(data):
     assert "Spent (epsilon=1, delta=0.001) in 4 rounds; noise scales: Gram matrix" in several
     assert "independent noise, whatever its variances." in several
     assert "if y = X b plus" in text(intercept=False)
-    assert "if the bounds, ranges were set" in text(ranges={"x0": (-3, 3)})
-    assert "if the bounds, sigma were set" in text(sigma=1.0) and "if the bounds were set" in plain
+    assert "if the bounds and ranges were set" in text(ranges={"x0": (-3, 3)})
+    assert "if the bounds and sigma were set" in text(sigma=1.0) and "if the bounds were set" in plain
     loud = text(response_bound=.05, epsilon=50.0, rounds=1)
     assert "of the responses were clamped" in loud and "a private count" in loud and "bends the model" in loud
     assert "mostly noise" in text(100, epsilon=.05) and "noise (ratio" not in text(epsilon=50.0)

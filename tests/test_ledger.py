@@ -15,7 +15,7 @@ import mpmath
 import pytest
 
 from dp_knockoff.errors import InputError
-from dp_knockoff.ledger import ChargedSampler, Entry, Ledger, as_ledger, epsilon_at
+from dp_knockoff.ledger import ChargedSampler, Entry, Ledger, _rounded_down, as_ledger, epsilon_at
 from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.samplers import NumpySampler, SecureSampler
 from dp_knockoff.testing import refusal
@@ -426,3 +426,9 @@ def test_simulations_are_entered_as_what_they_are(make, simulated):
 ])
 def test_refusals(call, words):
     assert words in refusal(call)
+
+
+@pytest.mark.parametrize("x", [.0123456, .99999, 1.0, 7.77777, 123456.7, 3e-9])
+def test_what_is_left_is_rounded_down_to_four_digits(x):
+    said = float(_rounded_down(x))
+    assert said <= x < said * 1.0011 and float(f"{said:.4g}") == said

@@ -701,3 +701,17 @@ def test_help_spells_every_parameter_out(function):
     assert all(p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
     for p in parameters: assert p.name in text
     assert "dictionary" in text and "fdr" in text
+
+
+def test_a_factor_of_two_levels_shows_its_effect():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.random(3000), "b": rng.choice(["no", "yes"], 3000),
+                          "c": rng.choice(["x", "y", "z"], 3000)})
+    table["y"] = 2 * table.a + (table.b == "yes") + 1.0 * (table.c == "z") + .1 * rng.standard_normal(3000)
+    facts = {"a": {"range": [0, 1]}, "b": {"levels": ["no", "yes"]}, "c": {"levels": ["x", "y", "z"]},
+             "y": {"range": [-1, 5]}}
+    found = private_filter(table, dictionary={"target": "y", "columns": facts}, epsilon=5, delta=1e-5,
+                           simulation=True, random_state=0)
+    lines = {line.split()[0]: line for line in str(found).splitlines() if line.startswith("  ")}
+    assert set(lines) == {"a", "b", "c"} and " to " in lines["a"] and " to " in lines["b"]
+    assert " to " not in lines["c"]

@@ -1,5 +1,6 @@
 "Releases, questions, selections: what is refused before a release, and what a selection says."
 import json
+import warnings
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
@@ -847,3 +848,13 @@ def test_what_a_rule_asks_of_a_variable(rule, factor):
     found = select(release, rule=rule)
     need = factor * norm.isf(q / len(found.W) / 2)
     assert f"should reach about {need:.2g}" in found.diagnosis[0].found
+
+
+def test_a_release_that_shows_nothing_at_all_has_a_diagnosis():
+    class Empty(Plain):
+        def __init__(self, p):
+            super().__init__(np.zeros(p))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert subjects(select(Empty(4))) == ["number of candidates"]
+        assert subjects(select(Empty(9))) == ["signal and noise"] and select(Empty(9))._repr_html_()

@@ -8,13 +8,15 @@ import dp_knockoff.simulation as simulation
 from dp_knockoff.clip import Clip
 from dp_knockoff.estimate import estimate_coefficients
 from dp_knockoff.knockoffs import gram
-from dp_knockoff.mechanisms import Budget
+from dp_knockoff.mechanisms import Budget, analytic_ratio
 from dp_knockoff.method_moments import MomentsMethod
 from dp_knockoff.method_one import MethodOne, filter_one, repair
 from dp_knockoff.method_two import MethodTwo, filter_two
 from dp_knockoff.moments import MOST_ROWS, Moments
 from dp_knockoff.normal_tests import bh_threshold
+from dp_knockoff.private_moments import VARIANCES, noisy_variances, on_directions
 from dp_knockoff.randomness import stream
+from dp_knockoff.samplers import NumpySampler
 from dp_knockoff.simulation import (
     CHUNK,
     METHODS,
@@ -48,7 +50,7 @@ from dp_knockoff.simulation import (
 from dp_knockoff.statistics import Statistic, csm, lcd, ols
 from dp_knockoff.testing import assert_same_law, refusal
 from dp_knockoff.threshold import error_rates, knockoff_threshold
-from dp_knockoff.trials import planted
+from dp_knockoff.trials import RESPONSE_SDS, ROW_SHARE, planted
 
 PER_ROUND = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
 SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
@@ -335,6 +337,32 @@ def test_bounds_of_the_simulator_are_those_of_the_trials():
 
 
 # ---------------------------------------------------------------- points
+
+@pytest.mark.parametrize("rho", [0, .5])
+@pytest.mark.parametrize("sigma", [.5, 3.0])
+def test_response_bounds_are_standard_deviations_of_a_response(rho, sigma):
+    "Of one whose signals lie at random places"
+    e, rng = Experiment(p=6, k=3, amplitude=2.0, rho=rho, sigma=sigma), np.random.default_rng(0)
+    places = np.argsort(rng.random((4000, 6)), axis=1) < 3
+    beta = 2.0 * places
+    spread = np.sqrt(np.mean(np.einsum("ti,ij,tj->t", beta, e.population, beta)) + sigma**2)
+    assert np.isclose(clip_for(e).response_bound, ROW_SHARE * RESPONSE_SDS * spread, rtol=.02)
+    assert np.isclose(simulation._response_bound(e), RESPONSE_SDS * spread, rtol=.02)
+
+
+def test_noise_on_variances_is_that_of_a_release_along_the_same_directions():
+    "Also where they are nearly parallel"
+    T, d, n, budget = 3, 4, 5000, Budget(1.0, 1e-4)
+    G = n * (.1 * np.eye(d) + .9)
+    world = World(n, np.tile(G, (T, 1, 1)), np.zeros((T, d)), 1.0, .5, np.linalg.cholesky(G / n))
+    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), budget, stream(0, "noise"), 3)
+    for k in range(T):
+        directions = on_directions(r.inverse[0][k])
+        clip = Clip(2.0, float(r.bounds[-1, k]), intercept=False)
+        share = analytic_ratio(budget) * np.sqrt(VARIANCES)
+        drawn = noisy_variances(np.zeros(d, dtype=int), clip, directions, share, NumpySampler(0))
+        assert np.isclose(r.variance_sd[k], drawn["variance_sd"], rtol=1e-3)
+
 
 def test_numbers_depend_on_the_seed_only():
     runs = [simulate(SMALL, [2000, 5000], trials=2 * CHUNK + 7, seed=3, jobs=jobs) for jobs in (1, 2, 5)]

@@ -211,7 +211,8 @@ def test_complaints_of_the_browser_are_heard(page, address):
     page.goto(address + "index.html")
     page.evaluate("() => console.error('an error')")
     page.evaluate("() => fetch('nowhere.txt')")
-    page.evaluate("() => fetch('http://192.0.2.1/x').catch(() => 0)")
+    with page.expect_request("http://192.0.2.1/**"):  # an address for examples: nobody answers
+        page.evaluate("() => { fetch('http://192.0.2.1/x').catch(() => 0); }")
     said = " ".join(page.complaints)
     assert "an error" in said and "missing" in said and "asks the network" in said
 

@@ -262,6 +262,13 @@ def test_a_statistic_of_ones_own_is_tried_at_several_sizes():
     def between(A, b): return np.where((np.abs(b[:4]) > 2e5) & (np.abs(b[:4]) < 2e6), np.abs(b[:4]), lcd(b))
     for unfair in (late, early, far_out, between):
         assert "not antisymmetric" in refusal(check_statistic, unfair, 4)
+    for j in range(4):
+        def one(A, b, j=j):
+            size = np.abs(b[:4])
+            return np.where((np.arange(4) == j) & (size > 1e11), size, lcd(b))
+        assert "not antisymmetric" in refusal(check_statistic, one, 4)
+    def alone(A, b): return np.where(np.abs(b[:1]) > 1e11, np.abs(b[:1]), lcd(b))
+    assert "not antisymmetric" in refusal(check_statistic, alone, 1)
     def fair(A, b): return np.sign(lcd(b)) * np.minimum(np.abs(lcd(b)), 100)
     assert check_statistic(fair, 4) is fair
 

@@ -38,9 +38,21 @@ LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:
 def main():
     "Write the pages, build the site, look for anything it would load from elsewhere"
     books = nbs.books()
-    modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
-    found, cited = tags.read(books), bibliography.citations(books)
+    found = tags.read(books)
     for folder in (SOURCE, BUILD): shutil.rmtree(folder, ignore_errors=True)
+    write_pages(books, found)
+    copy_mathjax()
+    options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
+    command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
+    code = subprocess.run([str(word) for word in command]).returncode
+    if (index := BUILD / "html" / "searchindex.js").exists(): name_statements(index, found)
+    sys.exit(code or offline())
+
+
+def write_pages(books: dict, found: list):
+    "Write the Sphinx source: notebooks, the map, the reference, the project's own pages"
+    modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
+    cited = bibliography.citations(books)
     credit(modules, found)
     for stem, book in books.items():
         write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, found, cited, list(books)), indent=1))
@@ -49,12 +61,6 @@ def main():
     for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
     write("reference/index.md", reference.overview(modules, reference.package_groups()))
     write("reference/modules.md", reference.internals(modules))
-    copy_mathjax()
-    options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
-    command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
-    code = subprocess.run([str(word) for word in command]).returncode
-    if (index := BUILD / "html" / "searchindex.js").exists(): name_statements(index, found)
-    sys.exit(code or offline())
 
 
 def write(name: str, text: str):
