@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import tempfile
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -39,15 +40,23 @@ def write_whole(
 ) -> Path:  # the path written
     "Write a file beside its destination and move it there: completely or not at all"
     path = Path(path)
-    part = path.with_name(f".{path.name}.part")
     try:
-        write(part)
-        os.replace(part, path)
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as own: # nobody else looks into it
+            part = Path(own) / path.name
+            write(part)
+            _to_disk(part, os.O_RDWR)
+            os.replace(part, path)
+        if os.name == "posix": _to_disk(path.parent, os.O_RDONLY) # its name is on the disk when the folder is
     except OSError as error:
         reason = f"{str(path)!r} cannot be written ({error.strerror})"
         raise InputError(f"{reason}: choose another place") from None
-    finally: part.unlink(missing_ok=True)
     return path
+
+def _to_disk(path: Path, flags: int) -> None:
+    "Have the system write what it still holds in memory, as far as it can"
+    handle = os.open(path, flags)
+    try: os.fsync(handle)
+    finally: os.close(handle)
 
 # %% ../nbs/04_archives.ipynb #7617c29c
 def save_arrays(

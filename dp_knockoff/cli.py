@@ -498,16 +498,26 @@ def _check_out(path: str) -> None:
                          f"choose one of {listed(_TEXTS + _PICTURES)}")
     check_place(path)
 
+def _check_apart(args, option: str, path: str) -> None:
+    "A result must not be written over a file that is read, or over the ledger: it would be gone"
+    from dp_knockoff.errors import InputError
+    names = ("ledger", "dictionary", "groups", "ranges", "law")
+    read = _paths(args) + [value for name in names if isinstance(value := getattr(args, name, None), str)]
+    if any(os.path.exists(path) and os.path.exists(one) and os.path.samefile(path, one) for one in read):
+        raise InputError(f"{option} {path!r} would be written over a file that is read: choose another name")
+
 def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
     from dp_knockoff.errors import InputError
     for out in args.out: _check_out(out)
+    for out in args.out: _check_apart(args, "--out", out)
     if not args.save_release: return
     if word not in _may("save"):
         raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
     if released and len(_paths(args)) == 1:
         raise InputError("--save-release has no meaning for one release that exists: leave it out")
     _check_archive("--save-release", args.save_release, "releases")
+    _check_apart(args, "--save-release", args.save_release)
 
 def _paths(args) -> list:
     "The files that are meant"
@@ -860,9 +870,35 @@ def _select(args) -> None:
         if args.dry_run: return print(_forecast(args, method, question, draw))
         selection = _selection(args, method, question, draw)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    if args.save_release: selection.release.save(args.save_release)
-    for out in args.out: _write_selection(selection, out, **_told(args))
-    if args.json: return print(_as_json(selection))
+    lost = [] # a file that cannot be written must not keep what was paid for from being shown
+    if args.save_release: lost += _tried(_save_release, selection.release, args.save_release)
+    for out in args.out: lost += _tried(_write_selection, selection, out, **_told(args))
+    if args.json: print(_as_json(selection))
+    else: _print_selection(selection)
+    if lost: raise InputError("; ".join(lost))
+
+def _tried(write, *what, **told) -> list:
+    "Write a file; the sentence about it, if that cannot be"
+    from dp_knockoff.errors import InputError
+    try: write(*what, **told)
+    except InputError as error: return [str(error)]
+    return []
+
+def _save_release(release, path: str) -> None:
+    "Write a release; where that cannot be, among temporary files: its budget is spent"
+    import tempfile
+
+    from dp_knockoff.errors import InputError
+    try: release.save(path)
+    except InputError as error:
+        try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
+        except (InputError, OSError):
+            raise InputError(f"{error}; its budget is spent, and the release is lost") from None
+        found = f"its budget is spent, so the release is in {str(kept)!r}: move it"
+        raise InputError(f"{error}; {found}") from None
+
+def _print_selection(selection) -> None:
+    "Table, explanation, guarantee, notes, diagnosis"
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
     sentences = explained, selection.guarantee, *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
@@ -889,6 +925,7 @@ def _made(args):
     for path in _releases(_paths(args)):
         raise InputError(f"{path!r} is a release already: select from it with `dp-knockoff select {path}`")
     _check_archive("--out", args.out, "releases")
+    _check_apart(args, "--out", args.out)
     if _word_of(args) not in _may("save"):
         raise InputError(f"--method {args.method} has no release that can be kept: "
                          f"choose {' or '.join(_may('save'))}, or use `dp-knockoff select`")
@@ -901,7 +938,7 @@ def _release(args) -> None:
     from dp_knockoff.errors import InputError
     try: release = _made(args)
     except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    release.save(args.out)
+    _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
     if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
@@ -1016,7 +1053,7 @@ def _moments(args) -> None:
             clip = _clip_of(args, _open(args))
             with _row_bar() as bar: total = _open(args, bar.update)(clip)
         except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
-    print(f"{total} written to {total.save(args.out)}")
+    print(f"Moments of {total.n:,} rows, which reveal the data, written to {total.save(args.out)}")
     if isinstance(total, ExactMoments):
         clip = total.clip
         print(f"Row bound {clip.row_bound:.4g}, response bound {clip.response_bound:.4g}, response centre "

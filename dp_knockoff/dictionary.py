@@ -77,7 +77,7 @@ def _plain(
 
 def _plain_array(column: np.ndarray) -> np.ndarray:
     "An array as float64, or as an array of objects"
-    if column.dtype.kind in "fiub": return column.astype(np.float64, copy=False)
+    if column.dtype.kind in "fiub": return as_floats(column, ())
     return column.astype(object)
 
 # %% ../nbs/16_dictionary.ipynb #69aeb231

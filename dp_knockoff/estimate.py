@@ -469,6 +469,11 @@ _PAIRS = 3            # that a note names at most
 _LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
 _MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
+_AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
+_YES_OR_NO = ("Responses are at the ends of their bound, as a yes or no is: the error rate is the one of a "
+              "linear model of its probability. Where that bends, variables beside those that matter are "
+              "selected, more of them the more rows there are; if the law of the rows is public, method "
+              "products keeps the rate for any response.")
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
@@ -532,6 +537,14 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         "Columns of which the noise on the Gram matrix leaves nothing to be seen"
         seen = np.diag(self.gram) > _LOST * np.sqrt(2) * self.gram_sd
         return [name for name, ok in zip(self.columns, seen) if not ok and name != INTERCEPT]
+
+    @property
+    def yes_or_no(self) -> bool:
+        "Is the sum of squares, as far as its noise tells, that of responses at the ends of the bound?"
+        most = self.bounds[0]**2 * self.weights # of responses that are scaled with their rows
+        unsure = 2 * np.hypot(self.square_sds[0], self.bounds[0]**2 * self.weights_sd)
+        clamped = self.clamped[0] > _MANY_CLAMPED * self.n + 2 * self.clamped_sd
+        return bool(not clamped and abs(self.squares[0] - most) + unsure < _AT_AN_END * most)
 
     def in_units(self) -> tuple: # A (d, d), offset (d,)
         "The map from coefficients of the clipped design to the user's own units: A beta + offset"
@@ -602,7 +615,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         p, bound = len(self.variables.index), self.clip.row_bound
         total = np.diag(self.gram)[:p].sum() + 2 * np.sqrt(2 * p) * self.gram_sd
         usual, weight = np.sqrt(max(total, 0.0) / self.n), (self.weights + 2 * self.weights_sd) / self.n
-        if bound > _FAR_ROWS * usual:
+        if bound > _FAR_ROWS * usual > 0: # 0: the noise is larger than all rows, and tells nothing
             ratio = bound / usual
             found = f"The row bound {bound:.3g} is at least {ratio:.2g} times the usual norm of a row."
             change = f"Set row_bound to about {usual:.2g}; the noise grows with it."
@@ -648,6 +661,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         notes += [_in_a_note(finding) for _, finding in self._faults()]
         notes += [_in_a_note(collinear_in_words(pair)) for pair in self.collinear()[:_PAIRS]]
         notes += self.warnings_of_clamping("bends the model")
+        if self.yes_or_no: notes.append(_YES_OR_NO)
         return (*notes, f"Noise drawn by {self.sampler}.")
 
     def _fields(self) -> dict:

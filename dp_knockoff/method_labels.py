@@ -48,19 +48,20 @@ def _label_sums(X, y, names: tuple, clip: Clip) -> LabelSums:
     weighted = Z * w[:, None]
     return LabelSums(summariser(names, clip)(X, y), weighted.T @ weighted)
 
-def _longest_row(source) -> float:
-    "The largest norm of a row of x: public, like the design"
+def _longest_row(source, limits: dict) -> float:
+    "The largest norm of a row of x within the limits of its columns: public, like the design"
     if source.once:
         raise InputError("this source can be read only once, and the longest row is looked for first: "
                          "pass row_bound, a file, or a function that returns a fresh iterator")
-    return source.collect(_Longest.of).norm
+    ends = np.array([limits.get(name, (-np.inf, np.inf)) for name in source.names]).T
+    return source.collect(partial(_Longest.of, ends=ends)).norm
 
 @dataclass(frozen=True)
 class _Longest:
     "The longest row of several blocks"
     norm: float
     @classmethod
-    def of(cls, X, y): return cls(float(np.linalg.norm(X, axis=1).max()))
+    def of(cls, X, y, ends): return cls(float(np.linalg.norm(np.clip(X, *ends), axis=1).max()))
     def __add__(self, other): return _Longest(max(self.norm, other.norm))
 
 # %% ../nbs/54_method_labels.ipynb #600dc844
@@ -220,7 +221,7 @@ class LabelsMethod(Method):
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger,
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=fresh_id())
         self._make_clip(1.0).bind(source.names) # refuses columns that do not fit, before the pass
-        longest = _longest_row(source) if self.row_bound is None else self.row_bound
+        longest = _longest_row(source, limits) if self.row_bound is None else self.row_bound
         clip = method._make_clip(longest, limits)
         sums = source.collect(partial(_label_sums, names=source.names, clip=clip))
         m = sums.moments

@@ -97,7 +97,7 @@ def as_floats(
     names: tuple,      # of its columns, for messages
 ) -> np.ndarray:
     "The block in float64, or the name of the column that cannot be converted"
-    if block.dtype.kind in "fiub": return block.astype(np.float64, copy=False)
+    if block.dtype.kind in "fiub": return _quietly(block)
     floats = np.empty(block.shape)
     columns = [(block, floats)] if block.ndim == 1 else zip(block.T, floats.T)
     for (column, place), name in zip(columns, names):
@@ -116,8 +116,12 @@ def objects_as_floats(
     column: np.ndarray, # of objects
 ) -> np.ndarray:
     "A column of objects in float64; whole numbers beyond float64 become the largest it has"
-    try: return column.astype(np.float64)
+    try: return _quietly(column)
     except OverflowError: return np.array([_float(value) for value in column])
+
+def _quietly(column: np.ndarray) -> np.ndarray:
+    "The same in float64; NumPy's warning about a number that is too large for it would tell of one row"
+    with np.errstate(all="ignore"): return column.astype(np.float64, copy=False)
 
 def _float(value) -> float:
     "One number in float64"

@@ -596,6 +596,7 @@ class _Accountable(_Selected):
         sigma=None,     # the public noise level
     ) -> _Accountable:
         "Another question to the release of the last fit: reads nothing, draws nothing, spends nothing"
+        check_is_fitted(self, msg="no result is drawn yet: call fit, or finish after partial_fit")
         asked = dict(fdr=fdr, rule=rule, statistic=statistic, offset=offset, s=s, sigma=sigma)
         asked = {name: value for name, value in asked.items() if value is not None}
         release = self.selection_.release

@@ -49,7 +49,7 @@ def test_a_full_disk_gets_a_sentence(tmp_path):
 def test_what_is_written_is_seen_only_when_it_is_whole(tmp_path):
     path = tmp_path / "a.txt"
     def write(part):
-        assert part.parent == path.parent and not path.exists()
+        assert part.parent.parent == path.parent and not path.exists() and part.name == path.name
         part.write_text("new")
     assert write_whole(path, write) == path and path.read_text() == "new"
 
@@ -120,3 +120,43 @@ def test_the_kind_is_known_without_reading_arrays(tmp_path, monkeypatch):
         return read(self, key)
     monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", watch)
     assert archive_kind(path) == "things" and seen == ["header"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_nobody_can_wait_for_a_secret_in_a_shared_folder(tmp_path):
+    "A link or an open file under the name that is written to first would be handed the exact moments"
+    theirs = tmp_path / "theirs"
+    theirs.touch(mode=0o666)
+    (tmp_path / ".a.npz.part").symlink_to(theirs)
+    (tmp_path / ".b.npz.part").touch(mode=0o666)
+    for name in ("a.npz", "b.npz"):
+        path = save_arrays(tmp_path / name, "things", {}, secret=True, A=np.zeros(3))
+        assert not path.is_symlink() and path.stat().st_mode & 0o777 == 0o600
+    seen = []
+    def look(part):
+        seen.append(part.parent.stat().st_mode & 0o777)
+        part.write_text("secret")
+    write_whole(tmp_path / "c", look)
+    assert theirs.read_bytes() == b"" and seen == [0o700]
+    assert (tmp_path / ".a.npz.part").is_symlink() and (tmp_path / ".b.npz.part").exists() # not ours
+
+
+def test_two_who_write_to_one_place_do_not_mix(tmp_path):
+    path = tmp_path / "a.txt"
+    def slow(part):
+        with open(part, "w") as file:
+            print("the first,", end=" ", file=file, flush=True)
+            write_whole(path, lambda other: other.write_text("the second, whole"))
+            print("whole", end="", file=file, flush=True)
+            assert path.read_text() == "the second, whole"
+    assert write_whole(path, slow).read_text() == "the first, whole" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    path, forced, fsync = tmp_path / "a.txt", [], os.fsync
+    def watch(handle):
+        forced.append(os.fstat(handle).st_size if not path.exists() else "folder")
+        fsync(handle)
+    monkeypatch.setattr(os, "fsync", watch)
+    write_whole(path, lambda part: part.write_text("whole"))
+    assert forced == [5, "folder"][:1 + (os.name == "posix")]

@@ -1,17 +1,30 @@
 "The audit: known values, what it must catch, and the package's own releases."
+import contextlib
+import io
+import json
+import os
+import warnings
 from dataclasses import replace
+from datetime import datetime
 from fractions import Fraction
 from functools import partial
+from itertools import product
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, laplace, norm
 
+from dp_knockoff import cli, method_labels, method_moments, private_moments
 from dp_knockoff import clip as clip_module
-from dp_knockoff import method_labels, method_moments, private_moments
+from dp_knockoff import dictionary as dictionary_module
+from dp_knockoff import ledger as ledger_module
+from dp_knockoff import method_products as products_module
 from dp_knockoff import moments as moments_module
+from dp_knockoff import selector as selector_module
 from dp_knockoff.audit import (
     Draw,
     Leak,
@@ -30,19 +43,24 @@ from dp_knockoff.audit import (
 )
 from dp_knockoff.clip import Clip
 from dp_knockoff.errors import InputError
-from dp_knockoff.laws import Gaussian, Kernel
+from dp_knockoff.estimate import PrivateMoments
+from dp_knockoff.laws import Gaussian, Kernel, law_units
+from dp_knockoff.ledger import Ledger
 from dp_knockoff.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.method_labels import LabelsMethod, labels_filter
 from dp_knockoff.method_moments import ROUNDS, MomentsMethod, moments_filter
 from dp_knockoff.method_one import filter_one
-from dp_knockoff.method_products import _Pairs, products_filter
+from dp_knockoff.method_products import ProductsMethod, _Pairs, products_filter
 from dp_knockoff.models import ar1, linear_model
 from dp_knockoff.moments import Moments
 from dp_knockoff.private_moments import BALANCE, CHECK, SEARCH, VARIANCES, WEIGHTS, free_weight, moment_shares
 from dp_knockoff.randomness import stream
+from dp_knockoff.report import report_html
 from dp_knockoff.samplers import NumpySampler, SecureSampler, as_sampler, noisy_count
-from dp_knockoff.selection import select
+from dp_knockoff.selection import Finding, select
+from dp_knockoff.selector import DPKnockoffSelector
 from dp_knockoff.testing import fires, refusal
+from dp_knockoff.variables import Variables
 
 X, Y, _ = linear_model(120, 3, 2, random_state=3)
 PUBLIC = dict(epsilon=1.0, delta=.1, row_bound=2.0, response_bound=6.0, intercept=False)
@@ -758,3 +776,301 @@ def test_correlated_noise_is_judged_by_the_law_of_a_correlation():
     level = 3 * pearsonr(one, two).pvalue
     assert level < 1e-3
     assert fires(assert_white, noise, 1.001 * level) and not fires(assert_white, noise, .999 * level)
+
+
+# ---------------------------------------------------------------- what follows from a dictionary
+
+FACTS = {"target": "y", "groups": {"g": ["a", "e"]},
+         "columns": {"a": {"range": [0, 10]}, "b": {"range": [-5, 5], "missing": 0, "indicator": True},
+                     "c": {"levels": ["u", "v", "w"]}, "d": {"levels": [0, 1, 2], "missing": 1},
+                     "e": {"range": [-3, 30]}, "y": {"range": [-20, 50]}}}
+CORNERS = {"a": [0.0, 10.0, -1e308, 1e308, 5.0], "b": [-5.0, 5.0, 1e300, None, np.inf, "text"],
+           "c": ["u", "v", "w", "unheard of", None, ""], "d": [0, 2, 99, None, "text"],
+           "e": [-3.0, 30.0, 1e308, 13.5], "y": [-20.0, 50.0, 1e308, -1e308, 15.0]} # ends, and far beyond
+
+
+def people(rng, n=60):
+    "A table whose cells are what a file of people may hold, as objects"
+    drawn = dict(a=rng.uniform(0, 10, n), b=rng.standard_normal(n), c=rng.choice(["u", "v", "w"], n),
+                 d=rng.integers(0, 3, n), e=rng.standard_normal(n))
+    drawn["y"] = 3 * drawn["a"] + 5 * (drawn["c"] == "v") + rng.standard_normal(n)
+    return pd.DataFrame({name: pd.Series(list(values), dtype=object) for name, values in drawn.items()})
+
+
+def with_corners(table, rng, rows=1):
+    "The same with other people in its first rows, at the corners and beyond"
+    table = table.copy()
+    for name, values in CORNERS.items():
+        for i in range(rows): table.at[i, name] = values[rng.integers(len(values))]
+    return table
+
+
+PEOPLE = people(stream(0, "people"))
+BUDGET = dict(epsilon=1.0, delta=.1)
+RANGED = Gaussian(0, ar1(3, .5))
+BOXES = {"target": "y", "columns": {name: {"range": [-1, 1]} for name in ("x0", "x1", "x2", "y")}}
+
+
+def described(method, dictionary=FACTS):
+    "A release of a table by its dictionary, as a function of table and sampler"
+    def run(table, _, sampler):
+        draw = {"random_state": 3} if method.word == "products" else {}
+        return method.release(method.open(table, None, dictionary), sampler=sampler, **draw)
+    return run
+
+
+def worst_ratio(run, pairs, transcripts=1):
+    "Of all pairs: what is spent, over what is allowed"
+    def spent(one, two, seed):
+        first = record(run, (one, None), NumpySampler(seed))
+        assert first.draws, first.outcome
+        return squared_distance(first.draws, replay(run, (two, None), first).draws)
+    worst = max(spent(*pair, k) for pair in pairs for k in range(transcripts))
+    if worst == np.inf: return np.inf
+    return float(worst / Fraction(analytic_ratio(Budget(**BUDGET)))**2)**.5
+
+
+def corner_pairs(count, rows=1, table=PEOPLE, public=False):
+    "Neighbours whose first rows are corners; with a public design they differ in the response"
+    rng = stream(count, "corners")
+    for _ in range(count):
+        one, two = (with_corners(table, rng, rows) for _ in range(2))
+        yield one, (one.assign(y=two.y) if public else two)
+
+
+def boxed_pairs(count):
+    rng = stream(count, "boxes")
+    table = pd.DataFrame(np.column_stack([X[:60], Y[:60]]), columns=["x0", "x1", "x2", "y"])
+    for _ in range(count):
+        pair = table.copy(), table.copy()
+        for one in pair: one.loc[0] = rng.choice([-1e308, 1e308, 1.0, -1.0, 0.0, .5], 4)
+        yield pair
+
+
+WITHOUT_INDICATOR = {**FACTS, "columns": FACTS["columns"] | {"b": {"range": [-5, 5], "missing": 0}}}
+DESCRIBED = {
+    "moments": (described(MomentsMethod(**BUDGET)), partial(corner_pairs, 40)),
+    "one round": (described(MomentsMethod(**BUDGET, rounds=1)), partial(corner_pairs, 40)),
+    "private bounds": (described(MomentsMethod(**BUDGET, row_bound="private", response_center="private")),
+                       partial(corner_pairs, 12)),
+    "two rows a person": (described(MomentsMethod(**BUDGET, rows_per_person=2)),
+                          partial(corner_pairs, 20, 2)),
+    "labels": (described(LabelsMethod(**BUDGET, sigma=1.0), WITHOUT_INDICATOR),
+               partial(corner_pairs, 40, public=True)),
+    "products in ranges": (described(ProductsMethod(**BUDGET, law=RANGED), BOXES), partial(boxed_pairs, 30))}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_bounds_from_a_dictionary_keep_the_promise(name):
+    "Values far outside, unknown levels, holes, text, infinities where there is a stand-in: one row, or two"
+    run, pairs = DESCRIBED[name]
+    ratio = worst_ratio(run, pairs())
+    print(f"{name}: worst ratio {ratio:.6f}")
+    assert .4 < ratio <= 1
+
+
+def clipped_by_the_largest(X, low, high):
+    with np.errstate(all="ignore"): return np.clip(X, -np.nanmax(np.abs(X)), np.nanmax(np.abs(X)) / 2)
+
+
+def refused_if_outside(X, low, high):
+    if ((low > X) | (high < X)).any(): raise InputError("a value is outside its range")
+    return X
+
+
+def seen(name): return SEEN[name].astype(float).clip(-100, 100)
+
+
+def data_bound(method, facts, names, ours=method_moments._completed):
+    return replace(ours(method, facts, names), row_bound=float(seen("a").abs().max()))
+
+
+def data_center(self, center, bound, otherwise): return float(seen("y").mean()), 35.0
+
+
+def told_of_values(self, source):
+    if (seen("a").abs() > 10).any(): warnings.warn("a value is outside its range", stacklevel=2)
+
+
+def counting_findings(self, estimate=None):
+    outside = int((seen("a").abs() > 10).sum())
+    return [(2.0, Finding("ranges", f"{outside} values of 'a' are outside.", "Widen its range."))]
+
+
+def exact_yes_or_no(self): return bool(SEEN.y.nunique() == 2)
+
+
+BESIDE_THE_NOISE = {  # mistakes of the code that follows a dictionary: where, what in its place
+    "limits from the block's largest value": (clip_module, "_inside", clipped_by_the_largest),
+    "values outside are refused": (clip_module, "_inside", refused_if_outside),
+    "a default row bound from the data": (method_moments, "_completed", data_bound),
+    "a default centre from the data": (dictionary_module.Sizes, "response", data_center),
+    "a warning that looks at values": (MomentsMethod, "warn_bounds", told_of_values),
+    "a diagnosis that counts rows": (PrivateMoments, "findings", counting_findings),
+    "a note that looks at responses": (PrivateMoments, "yes_or_no", property(exact_yes_or_no))}
+SEEN = PEOPLE # what the mistakes look at: set before every run
+
+
+def all_that_is_shown(table, _, sampler):
+    "A selection by a dictionary, and everything that a person or a program is shown of it; warnings, too"
+    global SEEN
+    SEEN = table
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = moments_filter(table, dictionary=FACTS, **BUDGET, row_bound=None, sampler=sampler)
+        shown = (repr(found), found._repr_html_(), found.explain(), repr(found.diagnosis), found.notes,
+                 found.diagnosis.to_frame().to_csv(), found.to_frame().to_csv(), repr(found.release),
+                 found.release._repr_html_(), cli._as_json(found), cli._selection_csv(found), found.W,
+                 report_html(found).replace(found.release.ids[0], "its random name"))
+    return found, shown, [str(warning.message) for warning in told]
+
+
+def wild(n=60):
+    "Nobody of PEOPLE: far outside of every range, at unheard-of levels, with holes"
+    rng = stream(1, "wild")
+    return with_corners(people(rng, n), rng, n)
+
+
+def leaks():
+    "Is anything shown that the draws do not tell, or is a pair too far apart?"
+    first = record(all_that_is_shown, (PEOPLE, None), NumpySampler(0))
+    try:
+        for other in (wild(), people(stream(2, "people")), PEOPLE.assign(y=[0.0, 1.0] * 30)):
+            replay(all_that_is_shown, (other, None), first)
+        return worst_ratio(all_that_is_shown, corner_pairs(6)) > 1
+    except Leak: return True
+
+
+def test_a_selection_by_a_dictionary_shows_nothing_but_its_draws(): assert not leaks()
+
+
+@pytest.mark.parametrize("name", BESIDE_THE_NOISE)
+def test_mistakes_beside_the_noise_are_caught(name, monkeypatch):
+    monkeypatch.setattr(*BESIDE_THE_NOISE[name])
+    assert leaks()
+
+
+def test_a_response_clipped_after_scaling_is_caught(monkeypatch):
+    "Clamped before it is scaled with its row only, it is as long as its range; the grid's guard is off, too"
+    def late(X, y, clip, *how, **more):
+        Z, _, w, cut = CLIPPED(X, y, clip, *how, **more)
+        return Z, np.clip(y - clip.response_center, -70, 70), w, cut
+    monkeypatch.setattr(clip_module, "clipped_rows", late)
+    for part in UNGUARDED: monkeypatch.setattr(*part)
+    run = described(MomentsMethod(**BUDGET, rounds=1, response_bound=5.0))
+    assert worst_ratio(run, corner_pairs(10)) > 1
+
+
+class Given:
+    "In place of a law: these knockoffs, whatever the rows"
+    uniforms, p = 1, 3
+    def __init__(self, knockoffs): self.knockoffs = knockoffs
+    def __call__(self, X, U): return self.knockoffs.copy()
+
+
+def swapped_sums(which, A, B, t):
+    "Exact sums of products, of rows and knockoffs that change places in these columns"
+    A, B = np.where(which, B, A), np.where(which, A, B)
+    units = law_units(RANGED, Variables.of(("x0", "x1", "x2"), {}))
+    pairs = _Pairs(Given(B), units, -np.ones(3), np.array([1.0, 2.0, .5]), .25, (1, 2),
+                   Clip(1.5, 1.0, intercept=False))
+    return pairs(A, t, 0, 0).sums
+
+
+@pytest.mark.parametrize("mistake", [None, "originals only"])
+def test_rows_and_knockoffs_are_clipped_alike(mistake, monkeypatch):
+    "Ranges, units, scaling and grid treat both halves alike: whoever changes places takes the products along"
+    rng = stream(0, "swap")
+    A, B, t = 3 * rng.standard_normal((200, 3)), 3 * rng.standard_normal((200, 3)), rng.standard_normal(200)
+    if mistake:
+        calls = iter(range(100))
+        def once(half, low, high): return half if next(calls) % 2 else np.minimum(np.maximum(half, low), high)
+        monkeypatch.setattr(products_module, "np", type("np", (), {**vars(np), "clip": staticmethod(once)}))
+    plain = swapped_sums([False] * 3, A, B, t)
+    same = [np.array_equal(swapped_sums(which, A, B, t), np.append(
+                np.where(np.r_[which, which], np.roll(plain[:-1], 3), plain[:-1]), plain[-1]))
+            for which in np.array(list(product([False, True], repeat=3)))[1:]]
+    assert all(same) if mistake is None else not any(same)
+
+
+# ---------------------------------------------------------------- every way in, every way out
+
+COINS = {"target": "y", "columns": {"c": {"levels": ["u", "v", "w"], "probabilities": [.5, .25, .25]},
+                                    "d": {"levels": ["0", "1"], "probabilities": [.5, .5]},
+                                    "y": {"range": [-20, 50]}}}
+
+
+def in_toml(facts):
+    "A dictionary as a file"
+    lines = [f'target = "{facts["target"]}"']
+    for name, column in facts["columns"].items():
+        lines += [f"[columns.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in column.items())]
+    return "\n".join(lines)
+
+
+def by_selector(table, facts, **options):
+    model = DPKnockoffSelector(**BUDGET, dictionary=facts, **options).fit(table.drop(columns="y"), table["y"])
+    first = model.get_support(), repr(model.privacy_), repr(model), model.selection_
+    return first, model.select_again(fdr=.5).selection_
+
+
+def by_command(table, facts, *words):
+    "All that a command prints, and all files that it writes"
+    Path("facts.toml").write_text(in_toml(facts))
+    table.astype(str).replace("None", "").to_csv("t.csv", index=False)
+    Ledger("l.jsonl", epsilon=5, delta=.5)
+    public = ["--dictionary", "facts.toml", "--epsilon", "1", "--delta", ".1", "--ledger", "l.jsonl"]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main([words[0], "t.csv", *public, *words[1:]])
+    files = {path.name: path.read_bytes() for path in sorted(Path().glob("o.*"))}
+    for path in (*files, "l.jsonl"): os.remove(path)
+    return code, out.getvalue(), err.getvalue(), files
+
+
+OUTS = [word for ending in ("html", "json", "csv", "png", "pdf", "svg") for word in ("--out", f"o.{ending}")]
+WAYS_IN = {
+    "selector": (by_selector, WITHOUT_INDICATOR, {}),
+    "selector of products": (by_selector, COINS, {"method": "products"}),
+    "select": (by_command, FACTS, ["select", *OUTS, "--save-release", "o.npz"]),
+    "select as JSON": (by_command, FACTS, ["select", "--json", "--rule", "knockoffs"]),
+    "select by a law": (by_command, COINS, ["select", *OUTS]),
+    "release": (by_command, FACTS, ["release", "--out", "o.npz"])}
+
+
+@pytest.mark.parametrize("name", WAYS_IN)
+def test_every_way_in_shows_nothing_but_its_draws(name, tmp_path, monkeypatch):
+    "Exit codes, text, warnings, files in all formats, to the byte: of other people, with the draws of these"
+    monkeypatch.chdir(tmp_path)
+    way_in, facts, options = WAYS_IN[name]
+    facts = {**facts, "groups": {}} if way_in is by_selector else facts
+    def one_for_all(sampler=None, simulation=False, random_state=None): return sampler or now[0]
+    for module in (method_moments, products_module, selector_module):
+        monkeypatch.setattr(module, "as_sampler", one_for_all)
+    for module in (method_moments, products_module, moments_module): # names are random: here they are not
+        monkeypatch.setattr(module, "fresh_id", lambda: "its name")
+    monkeypatch.setattr(products_module, "stream", lambda _, what: stream(7, what))
+    monkeypatch.setattr(ledger_module, "datetime", Midnight)
+    now = [None]
+    def run(table, _, sampler):
+        now[0] = sampler
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            table = table[[*facts["columns"]]]
+            if way_in is by_command: shown = way_in(table, facts, *options)
+            else: shown = way_in(table, facts, **options)
+        return shown, [str(warning.message) for warning in told]
+    first = record(run, (PEOPLE, None), Private(0))
+    assert first.draws and (way_in is by_selector or first.outcome[0][0] == 0)
+    for other in (wild(), PEOPLE.assign(y=0.0)): replay(run, (other, None), first)
+
+
+class Private(NumpySampler):
+    "Counts as private, and can be replayed"
+    private = True
+
+
+class Midnight(datetime):
+    "Time stands still"
+    @classmethod
+    def now(cls, tz=None): return datetime(2026, 1, 1, tzinfo=tz)

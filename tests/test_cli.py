@@ -1,5 +1,6 @@
 "The command line: what it prints, what it writes, what it refuses, and that nothing is half done."
 import csv
+import gzip
 import json
 import os
 import re
@@ -1506,3 +1507,134 @@ def test_the_diagnosis_is_printed_and_written(capsys, wage):
     assert all(line["guarantee"] == found["guarantee"] for line in lines)
     assert {line["variable"]: line["estimate"] == "" for line in lines} == {
         "age": False, "school": True, "shoe": False}  # a factor has several
+
+
+# what a dry run and a failure leave behind
+
+
+def without_rows(path):
+    "The same Parquet file, every page of its rows overwritten: only its last bytes are what they were"
+    raw = bytearray(Path(path).read_bytes())
+    footer = int.from_bytes(raw[-8:-4], "little") + 8
+    raw[4:-footer] = b"\xff" * (len(raw) - footer - 4)
+    Path(path).write_bytes(raw)
+
+
+def other_people(path):
+    "The same CSV file with other rows: other numbers, other levels, values beyond every range"
+    head, *rows = Path(path).read_text().splitlines()
+    count = head.count(",") + 1
+    Path(path).write_text("\n".join([head, *(",".join(["7e9"] * count) for _ in rows)]) + "\n")
+
+
+WAGE_LABELS = ["--method", "labels", "--sigma", "6"]
+DRY_RUNS = {"moments": [], "private": ["--row-bound", "private", "--response-center", "private"],
+            "labels": WAGE_LABELS, "knockoffs": KNOCKOFFS}
+
+
+@pytest.mark.parametrize("more", DRY_RUNS.values(), ids=DRY_RUNS)
+def test_a_dry_run_says_the_same_of_a_file_without_rows(capsys, quick, wage, more):
+    "Not only is no pass begun: with all pages destroyed, nothing that is said changes"
+    argv = ["select", "wage.parquet", *ON_WAGE[1:], *more, "--dry-run", "--json"]
+    before = run(capsys, *argv)
+    without_rows("wage.parquet")
+    assert before[0] == 0 and run(capsys, *argv) == before
+    code, out, err = run(capsys, *argv[:-2], "--simulation")
+    assert code == 2 and out == "" and "damaged" in err  # so there was something to be read
+
+
+@pytest.mark.parametrize("more", DRY_RUNS.values(), ids=DRY_RUNS)
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_a_dry_run_says_the_same_of_other_rows(capsys, quick, wage, ending, more):
+    "With a dictionary the first lines of a CSV file do not tell types, and nothing else is read"
+    def dry():
+        if ending == "csv.gz": Path("wage.csv.gz").write_bytes(gzip.compress(Path("wage.csv").read_bytes()))
+        return run(capsys, "select", f"wage.{ending}", *ON_WAGE[1:], *more, "--rows", "8000", "--dry-run")
+    before = dry()
+    other_people("wage.csv")
+    assert before[0] == 0 and dry() == before
+
+
+def test_a_dry_run_says_the_same_of_other_trials_and_of_other_moments(capsys, quick, wage, trial):
+    plan = [*ON_TRIAL[:4], *BUDGET, "--rows", "3000", "--dry-run"]
+    collect = ["moments", *ON_WAGE[:3], "--out", "m.npz"]
+    def both():
+        assert run(capsys, *collect)[0] == 0
+        return run(capsys, *plan), run(capsys, "select", "m.npz", *BUDGET, "--dry-run")
+    before = both()
+    for path in ("wage.csv", "trial.csv"): other_people(path)
+    assert [code for code, *_ in before] == [0, 0] and both() == before
+
+
+def test_collecting_moments_prints_nothing_of_the_rows_but_their_number(capsys, wage):
+    "It printed the norm of the longest row, exactly"
+    collect = ["moments", *ON_WAGE[:3], "--out", "m.npz"]
+    before = run(capsys, *collect)
+    other_people("wage.csv")
+    assert before[0] == 0 and run(capsys, *collect) == before and "8,000 rows" in before[1]
+
+
+@pytest.fixture
+def full(monkeypatch):
+    "From here on nothing can be written into this folder"
+    from dp_knockoff import archives
+    replace, here = os.replace, os.getcwd()
+    def fails(part, path):
+        if os.path.dirname(os.path.abspath(path)) == here: raise OSError(28, "No space left on device")
+        replace(part, path)
+    monkeypatch.setattr(archives.os, "replace", fails)
+
+
+def test_a_release_that_was_paid_for_is_not_lost_with_the_disk(capsys, wage, full, tmp_path, monkeypatch):
+    Ledger("l.jsonl", epsilon=9, delta=1e-3)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+    kept = []
+    for k, argv in enumerate((["release", *ON_WAGE, "--out", "r.npz"],
+                              ["select", *ON_WAGE, "--save-release", "r.npz", "--out", "s.csv"])):
+        code, out, err = run(capsys, *argv, *SEED, "--ledger", "l.jsonl")
+        path = re.search(r"its budget is spent, so the release is in '([^']+)': move it", err)[1]
+        assert code == 2 and "'r.npz' cannot be written (No space left on device)" in err
+        assert len(Ledger("l.jsonl").entries) == k + 1
+        kept.append(result(capsys, "select", path))
+    assert kept[0] == kept[1] and "'s.csv' cannot be written" in err
+    assert out.startswith("variable") and "school" in out # what was selected is shown all the same
+    assert not Path("r.npz").exists() and not [name for name in os.listdir() if name.startswith(".part")]
+    (tmp_path / "gone").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    (tmp_path / "gone").rmdir() # there is no place for temporary files either
+    err = run(capsys, "release", *ON_WAGE, *SEED, "--out", "r.npz")[2]
+    assert "its budget is spent, and the release is lost" in err
+
+
+def test_an_interrupted_release_is_entered_and_writes_nothing(capsys, monkeypatch, wage):
+    "Between entry and draw, and amid the draws: never less in the ledger than was drawn"
+    Ledger("l.jsonl", epsilon=9, delta=1e-3)
+    lattice = NumpySampler.lattice
+    for k, purpose in enumerate(("moments", "residuals 2", "variances")):
+        def draw(self, value, scale, what, purpose=purpose):
+            if what == purpose: raise KeyboardInterrupt
+            return lattice(self, value, scale, what)
+        monkeypatch.setattr(NumpySampler, "lattice", draw)
+        code, out, err = run(capsys, "release", *ON_WAGE, *SEED, "--ledger", "l.jsonl", "--out", "r.npz")
+        assert code == 130 and out == "" and "interrupted" in err and not Path("r.npz").exists()
+        assert len(Ledger("l.jsonl").entries) == k + 1
+
+
+@pytest.mark.parametrize("argv", [
+    ["select", "wage.csv", "--out", "wage.csv"], ["select", "wage.csv", "--out", "./wage.csv"],
+    ["select", "wage.csv", "--ledger", "l.json", "--out", "l.json"],
+    ["select", "wage.csv", "--out", "link.csv"],
+    ["release", "m.npz", "--out", "m.npz"], ["select", "m.npz", "--save-release", "m.npz"]])
+def test_no_result_is_written_over_data_or_a_ledger(capsys, monkeypatch, wage, argv):
+    "A ledger that is gone counts nothing"
+    Ledger("l.json", epsilon=9, delta=1e-3)
+    os.symlink("wage.csv", "link.csv")
+    assert run(capsys, "moments", *ON_WAGE[:3], "--out", "m.npz")[0] == 0
+    before = {path: Path(path).read_bytes() for path in os.listdir()}
+    monkeypatch.setattr(Source, "_pass", never)
+    more = [] if "m.npz" in argv else ON_WAGE[1:3]
+    code, out, err = run(capsys, *argv, *more, *BUDGET, *SEED)
+    assert code == 2 and out == "" and "would be written over a file that is read: choose another" in err
+    assert {path: Path(path).read_bytes() for path in os.listdir()} == before

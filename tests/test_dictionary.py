@@ -3,6 +3,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 from decimal import Decimal
 from importlib import import_module
 
@@ -590,3 +591,16 @@ def test_a_template_says_what_to_fill_in():
     assert "or levels = [...], if the numbers are codes" in lines["[columns.age]"]
     head = text.partition("target =")[0]
     for key in ("missing", "indicator", "probabilities", "[groups]"): assert key in head
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="there is nothing longer")
+def test_a_number_beyond_float64_is_not_warned_of():
+    "NumPy's warning about an overflow would tell that such a row is there"
+    huge = np.longdouble("1e4000")
+    column = Column("a", range=(0, 1), missing=0.5)
+    out = np.empty((1, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values in (np.array([huge, 1.0], dtype=object), np.array([huge, 1.0])):
+            column.encode(values, out)
+            assert out.tolist() == [[.5, 1.0]]

@@ -1119,6 +1119,8 @@ def test_a_row_bound_far_above_the_rows_and_far_below(data):
     X, y, _ = data
     low = found_in(quiet((40 * X, y, None), row_bound=1.0, epsilon=90.0))["row bound"][1]
     assert "Raise row_bound" in low.change and "row bound" not in found_in(quiet(data))
+    below = replace(quiet(data), gram=-1e9 * np.eye(7)) # noise below all that rows could make up for
+    assert "row bound" not in found_in(below)
 
 
 def test_columns_of_unlike_units_are_named_until_they_have_ranges(data):

@@ -11,6 +11,7 @@ from dp_knockoff.method_labels import LabelsMethod, labels_filter
 from dp_knockoff.models import linear_model
 from dp_knockoff.moments import Moments
 from dp_knockoff.selection import select
+from dp_knockoff.sources import open_source
 from dp_knockoff.testing import assert_rate_at_most, fires, refusal
 from dp_knockoff.threshold import error_rates
 from watched import Recorder, Silent, Trusted, Unused, far_apart, unread
@@ -357,3 +358,18 @@ def test_noise_is_not_taken_for_a_large_response():
     N = r.gram @ r.V
     left = max(-np.trace(N) + 2 * np.sqrt(2 * np.trace(N @ N)), 0.0)
     assert np.isclose(replace(r, beta=0 * r.beta)._response_size()**2, left / r.n + 1.0)
+
+
+@pytest.mark.parametrize("wild", [1e30, 1e308])
+def test_the_longest_row_is_looked_for_within_the_dictionarys_ranges(wild):
+    "One value far outside made the bound so long that the column of ones vanished, or the norm overflow"
+    columns = {f"x{j}": {"range": [-2, 2]} for j in range(4)}
+    facts = {"target": "y", "columns": columns | {"y": {"range": [-9, 9]}}}
+    def release(first):
+        A = X.copy()
+        A[0, 0] = first
+        source = open_source(A, Y, columns=list(columns), dictionary=facts)
+        return LabelsMethod(epsilon=1.0, delta=1e-2, sigma=1.5).release(source, sampler=Silent())
+    far, at_the_end = release(wild), release(2.0)
+    assert np.array_equal(far.products, at_the_end.products) and far.product_sd == at_the_end.product_sd
+    assert far.product_sd < 2 * 9 * np.sqrt(4 * 2.0**2 + 1) / analytic_ratio(Budget(1.0, 1e-2))

@@ -3,6 +3,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dp_knockoff.clip import INTERCEPT, Clip
@@ -606,3 +607,20 @@ def test_a_remedy_that_is_named_works():
     better = moments_filter(X, y, epsilon=1.0, delta=1e-6, row_bound=3.0, response_bound=bound,
                             simulation=True, random_state=seed)
     assert not len(found) and len(better) and bound < 10
+
+
+FACTS = {f"x{j}": {"range": [-4, 4]} for j in range(6)}
+
+
+@pytest.mark.parametrize("kind", ["yes or no", "number", "clamped"])
+def test_a_yes_or_no_is_seen_in_the_release_and_said(kind):
+    "The rate is one of a linear model then, and every result tells so; a function of the release"
+    A, score, _ = linear_model(20_000, p=6, k=3, amplitude=.5, random_state=5)
+    if kind == "yes or no": y, target = np.where(score > 0, "yes", "no"), {"levels": ["no", "yes"]}
+    else: y, target = score, {"range": [-5, 5] if kind == "number" else [-.01, .01]}
+    table = pd.DataFrame(A, columns=list(FACTS)).assign(y=y)
+    bound = {"response_bound": .001} if kind == "clamped" else {}
+    found = moments_filter(table, dictionary={"target": "y", "columns": FACTS | {"y": target}}, epsilon=1.0,
+                           delta=1e-6, simulation=True, random_state=0, **bound)
+    said = [note for note in found.notes if "linear model of its probability" in note]
+    assert found.release.yes_or_no == bool(said) == (kind == "yes or no")

@@ -1934,3 +1934,14 @@ def test_facts_that_do_not_fit_the_table_are_refused_before_anything_is_drawn():
     assert not sampler.log
     text = refusal(designed(sampler=sampler).fit_transform, TRIAL.assign(y=OUTCOME))
     assert "call fit, then transform" in text and not sampler.log
+
+
+def test_asking_again_before_there_is_a_result_draws_nothing():
+    "It would have drawn the result of the rows collected so far, and promised to spend nothing"
+    ledger = Ledger(epsilon=50., delta=1e-5)
+    model = moments(ledger=ledger).partial_fit(X[:1000], Y[:1000])
+    for unfitted in (model, moments()):
+        with pytest.raises(NotFittedError, match="no result is drawn yet"): unfitted.select_again(fdr=.3)
+    assert not ledger.entries and model._releases == 0
+    model.partial_fit(X[1000:], Y[1000:]).finish().select_again(fdr=.3)
+    assert len(ledger.entries) == 1 == model._releases
