@@ -1077,9 +1077,9 @@ def test_what_cannot_be_added_is_refused(data):
     def release(data=(X, y), **options):
         return MomentsMethod(**{**PUBLIC, "rounds": 1, **options}).release(*data, simulation=True)
     one = release()
-    for options, words in ((dict(row_bound=2.5), "clip"), (dict(response_bound=4.0), "clip"),
+    for options, words in ((dict(row_bound=2.5), "bounds"), (dict(response_bound=4.0), "bounds"),
                            (dict(intercept=False), "columns"), (dict(data=(X[:, :5], y)), "columns"),
-                           (dict(rows_per_person=2), "rows_per_person"), (dict(response_center=.1), "clip"),
+                           (dict(rows_per_person=2), "rows_per_person"), (dict(response_center=.1), "bounds"),
                            (dict(ranges={"x0": (-1, 1)}), None), (dict(rounds=2), None)):
         other = release(**options)
         for sentence in (refusal(one.__add__, other), refusal(other.__add__, one)):
