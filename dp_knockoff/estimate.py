@@ -322,23 +322,25 @@ def column_findings(
     sd: float,     # standard deviation of the noise on its entries
     share: float,  # of the noise of privacy in the variance of an estimate
     change,        # f(names) -> what to do about these columns
+    levels=(),     # columns that are levels of a factor: rare ones are small, and no range helps
 ) -> list:         # of (effect, Finding)
     "Columns of unlike units, and columns whose mean is far from zero"
-    return [*_unlike_units(names, G, sd, share, change), *_far_means(names, G, sd, share, change)]
+    return [*_unlike_units(names, G, sd, share, change, levels), *_far_means(names, G, sd, share, change)]
 
 def _means(G: np.ndarray, p: int, sd: float) -> np.ndarray:
     "Means of p columns over the entry of the ones; zero where there are no ones to be seen"
     seen = len(G) > p and G[-1, -1] > 2 * 2**.5 * sd
     return G[:p, -1] / G[-1, -1] if seen else np.zeros(p)
 
-def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
+def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, levels) -> list:
     "Columns that are far smaller than the spread of the largest"
     p, floor = len(names), max(2**.5 * sd, 1e-300)
     size2 = np.diag(G)[:p]
     spread2 = size2 - _means(G, p, sd)**2 * G[-1, -1]
     large, sure = spread2.max(), size2.clip(0) + 2 * floor
-    small = np.flatnonzero((size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large))
-    if not len(small): return []
+    unlike = (size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large)
+    small = [j for j in np.flatnonzero(unlike) if names[j] not in levels]
+    if not small: return []
     effect = np.sqrt(spread2.clip(0).mean() / np.maximum(size2, floor)).mean()
     ratio = np.sqrt(large / sure[small].max())
     found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
@@ -471,6 +473,7 @@ _LOST = 3.0           # a column whose spread is below so many standard deviatio
 _MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
 _AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
+_MARGINAL = "the Benjamini-Hochberg", "Yekutieli" # rules that need variances only, no correlations
 _YES_OR_NO = ("Responses are at the ends of their bound, as a yes or no is: the error rate is the one of a "
               "linear model of its probability. Where that bends, variables beside those that matter are "
               "selected, more of them the more rows there are; if the law of the rows is public, method "
@@ -589,7 +592,9 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def findings(self, estimate=None) -> list: # of (effect, Finding)
         "What in the bounds, units and columns keeps effects from being seen"
         share, p = self.noise_share(estimate), len(self.variables.index)
-        columns = column_findings(self.columns[:p], self.gram, self.gram_sd, share, self._about_ranges)
+        levels = {name for members in (self.groups or {}).values() for name in members}
+        columns = column_findings(self.columns[:p], self.gram, self.gram_sd, share, self._about_ranges,
+                                  levels)
         found = [*self._faults(), *columns, *self._rows(share), *self._center(share),
                  *self.response_findings(share, "bends the model")]
         if not self.lost_intercept: return found
@@ -644,6 +649,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def _center(self, share: float) -> list: # of (effect, Finding)
         "A response that is far from its centre"
         if not self.clip.intercept or self.lost_intercept or self.starts[0].any(): return []
+        if self.yes_or_no: return [] # half way between no and yes is the best centre there is
         ones = self.clip.one * self.weights
         mean, unsure = self.products[0, -1] / ones, self.product_sds[0] / ones
         sure = max(abs(mean) - 2 * unsure, 0.0)
@@ -659,7 +665,8 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def control(self, rate) -> str:
         "When the error rate is kept"
         model = "a + X b" if self.clip.intercept else "X b"
-        spread = "whatever its variances" if self.rounds > 1 else "of one variance"
+        marginal = any(word in rate for word in _MARGINAL)
+        spread = "whatever its variances" if self.rounds > 1 and marginal else "of one variance"
         return (f"{rate} as the noise on the Gram matrix becomes small (in finite samples measured, not "
                 f"proved), if y = {model} plus independent noise, {spread}.")
 

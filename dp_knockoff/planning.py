@@ -109,7 +109,10 @@ class Scenario:
         return tuple(label for column in self.columns for label in column.encoded)
 
     @cached_property
-    def dictionary(self) -> Dictionary: return Dictionary({column.name: column for column in self.columns})
+    def dictionary(self) -> Dictionary:
+        "What is public about the columns, and about the response"
+        known = (*self.columns, *[self.target] * (self.target is not None))
+        return Dictionary({column.name: column for column in known}, self.target and self.target.name)
 
     @cached_property
     def variables(self) -> Variables:

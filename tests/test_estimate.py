@@ -1231,3 +1231,13 @@ def test_a_mean_is_not_guessed_from_noise():
         G = np.array([[size, np.sqrt(1000 * size)], [np.sqrt(1000 * size), 1000]])
         return [finding.subject for _, finding in estimate.column_findings(("a",), G, 1.0, .5, str)]
     assert subjects(8.0) == [] and subjects(12.0) == ["means of the columns"]
+
+
+def test_rules_that_use_correlations_do_not_promise_for_all_variances():
+    "Only variances along the coefficients are released, so correlations are right for one variance only"
+    X, y, _ = linear_model(3000, p=6, k=2, random_state=0)
+    method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
+    release = method.release(X, y, simulation=True, random_state=0)
+    said = {rule: select(release, rule=rule).guarantee for rule in ("bh", "by", "dbh", "knockoffs", "ebh")}
+    assert {rule for rule, text in said.items() if "whatever its variances" in text} == {"bh", "by"}
+    assert all("of one variance" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))

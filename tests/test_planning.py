@@ -10,7 +10,7 @@ import pytest
 from dp_knockoff import planning
 from dp_knockoff.archives import load_arrays
 from dp_knockoff.clip import Clip
-from dp_knockoff.dictionary import Column
+from dp_knockoff.dictionary import Column, as_dictionary
 from dp_knockoff.mechanisms import Budget, analytic_ratio
 from dp_knockoff.method_labels import LabelsMethod
 from dp_knockoff.method_moments import MomentsMethod
@@ -399,3 +399,12 @@ def test_the_study_can_be_repeated(name):
     came = script.achieved(table, 5)
     assert np.abs(came - files["achieved"][j][:, :5]).mean() < .06  # other libraries move single selections
     assert not set(script.CALIBRATION) & set(header["labels"])
+
+
+def test_bounds_of_an_outlook_follow_from_the_dictionary_as_those_of_a_release_do():
+    facts = {"target": "y", "columns": {"a": {"range": [0, 10]}, "b": {"levels": ["u", "v"]},
+                                        "y": {"range": [0, 4]}}}
+    s = Scenario.of(as_dictionary(facts), 2000)
+    told = MomentsMethod(epsilon=1.0, delta=1e-6).completed(planning._no_rows(s))
+    assert told.response_center == 2 and told.response_bound == 2 and told.row_bound > 0
+    assert outlook(s, MomentsMethod(epsilon=1.0, delta=1e-6), tables=2) == outlook(s, told, tables=2)
