@@ -364,6 +364,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.PrivateMoments._fields': ( 'estimate.html#privatemoments._fields',
                                                                                        'dp_knockoff/estimate.py'),
+                                      'dp_knockoff.estimate.PrivateMoments._flat': ( 'estimate.html#privatemoments._flat',
+                                                                                     'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.PrivateMoments._rows': ( 'estimate.html#privatemoments._rows',
                                                                                      'dp_knockoff/estimate.py'),
                                       'dp_knockoff.estimate.PrivateMoments._unknown': ( 'estimate.html#privatemoments._unknown',

@@ -469,7 +469,7 @@ def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarra
 
 # %% ../nbs/52_estimate.ipynb #60929703
 _PAIRS = 3            # that a note names at most
-_LOST = 3.0           # a column whose spread is below so many standard deviations of its noise is lost
+_LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
 _MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
 _AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
@@ -528,16 +528,15 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return {"Gram matrix": self.gram_sd, "products": products}
 
     def estimate(self, sigma=None) -> MomentsEstimate:
-        "Coefficients with a covariance that knows all the noise; huge where variable or intercept are lost"
+        "Coefficients with a covariance that knows all the noise; huge for constants, and if the intercept is lost"
         e, unsure = estimate_coefficients(self, sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
         return replace(e, V=e.V * np.outer(unsure, unsure))
 
     def _unknown(self) -> np.ndarray: # (d,) of truth values
-        "Columns of variables that are lost altogether; all columns, if the intercept is lost"
+        "Columns of variables without any spread; all columns, if the intercept is lost"
         if self.lost_intercept: return np.ones(len(self.columns), dtype=bool)
         owners = np.array(self.variables.index)
-        seen = owners[~np.isin(self.columns[:len(owners)], self.lost())]
-        return np.append(~np.isin(owners, seen), [False] * self.clip.intercept)
+        return np.append(~np.isin(owners, owners[~self._flat()]), [False] * self.clip.intercept)
 
     @property
     def lost_intercept(self) -> bool:
@@ -545,12 +544,18 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return self.clip.intercept and self.clip.one**2 * self.weights < np.sqrt(2) * self.gram_sd
 
     def lost(self) -> list: # of names
-        "Columns of whose spread the noise on the Gram matrix leaves nothing to be seen: constants, say"
+        "Columns of which the noise on the Gram matrix leaves nothing to be seen"
+        seen = np.diag(self.gram) > _LOST * np.sqrt(2) * self.gram_sd
+        return [name for name, ok in zip(self.columns, seen) if not ok and name != INTERCEPT]
+
+    def _flat(self) -> np.ndarray: # (p,) of truth values
+        "Columns whose spread is within its noise, and surely far below that of another: constants, say"
         p = len(self.variables.index)
         means = _means(self.gram, p, self.gram_sd)
         spread = np.diag(self.gram)[:p] - means**2 * self.gram[-1, -1]
         noise = np.sqrt(2) * self.gram_sd * (1 + means**2)
-        return [name for name, seen in zip(self.columns, spread > _LOST * noise) if not seen]
+        surely = (spread.clip(0) + 2 * noise) * _SURELY_UNLIKE**2 < spread.max()
+        return surely & (spread < _LOST * noise)
 
     @property
     def yes_or_no(self) -> bool:
