@@ -520,7 +520,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         return {"Gram matrix": self.gram_sd, "products": products}
 
     def estimate(self, sigma=None) -> MomentsEstimate:
-        "Coefficients with a covariance that knows all the noise; huge for constants, and if the intercept is lost"
+        "Coefficients, with a covariance that knows the noise; huge for constants, or a lost intercept"
         e, unsure = estimate_coefficients(self, sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
         return replace(e, V=e.V * np.outer(unsure, unsure))
 
