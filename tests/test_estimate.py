@@ -1251,3 +1251,12 @@ def test_rules_that_use_correlations_do_not_promise_for_all_variances():
     said = {rule: select(release, rule=rule).guarantee for rule in ("bh", "by", "dbh", "knockoffs", "ebh")}
     assert {rule for rule, text in said.items() if "whatever its variances" in text} == {"bh", "by"}
     assert all("of one variance" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))
+
+
+def test_a_column_at_the_limit_is_lost():
+    X, y, _ = linear_model(3000, p=3, k=2, random_state=0)
+    method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
+    release = method.release(X, y, simulation=True, random_state=0)
+    gram = release.gram.copy()
+    gram[1, 1] = 3.0 * np.sqrt(2) * release.gram_sd
+    assert replace(release, gram=gram).lost() == ["x1"]

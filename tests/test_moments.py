@@ -557,3 +557,12 @@ def test_bad_input_gets_one_sentence(case):
 def test_refusals_do_not_depend_on_the_statistic():
     with pytest.raises(InputError):
         knockoff_filter(np.column_stack([X, X]), y, statistic=Statistic("ridge", penalty=1.))
+
+
+def test_a_response_is_constant_by_its_own_size_not_that_of_a_column():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3))
+    X -= X.mean(0)
+    y = 1e6 + 1e-9 * rng.standard_normal(50)
+    assert "constant" in refusal(Moments.from_data(X, y).unit)
+    assert Moments.from_data(X, y - 1e6 + 1e-3 * X[:, 0]).unit().rss > 0

@@ -2,6 +2,7 @@
 import ast
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 spec = importlib.util.spec_from_file_location("mutants", ROOT / "benchmarks" / "mutants.py")
 mutants = importlib.util.module_from_spec(spec)
+sys.modules["mutants"] = mutants  # where its dataclass looks for annotations
 spec.loader.exec_module(mutants)
 FILE = mutants.read_results(ROOT / "benchmarks" / "results" / "mutants.csv")
 

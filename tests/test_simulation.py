@@ -1,5 +1,6 @@
 "The simulator: same numbers whatever the jobs, the methods' own code, and datasets as rows would have them."
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -362,6 +363,18 @@ def test_noise_on_variances_is_that_of_a_release_along_the_same_directions():
         share = analytic_ratio(budget) * np.sqrt(VARIANCES)
         drawn = noisy_variances(np.zeros(d, dtype=int), clip, directions, share, NumpySampler(0))
         assert np.isclose(r.variance_sd[k], drawn["variance_sd"], rtol=1e-3)
+
+
+def test_variances_are_those_along_the_rows_of_the_inverse():
+    "Residual square times its share along a unit vector: what the fit left, and regression noise"
+    rng, n, d, sigma = np.random.default_rng(0), 500, 3, 2.0
+    Q = np.linalg.inv(n * np.array([[2.0, .9, 0], [.9, 1.0, .3], [0, .3, .5]]))
+    root = rng.standard_normal((d, d))
+    world = World(n, np.eye(d)[None], np.zeros((1, d)), sigma, .5, root)
+    r = SimpleNamespace(inverse=(Q[None], None), bounds=np.ones((1, 1)))
+    found = simulation._noisy_variances(world, r, np.zeros(1), np.ones(1), 1e12, Clip(2.0, 3.0), rng)
+    q = [row / np.linalg.norm(row) for row in Q]
+    assert np.allclose(found["variances"][0], [n * sigma**2 * np.sum((u @ root)**2) for u in q], rtol=1e-6)
 
 
 def test_numbers_depend_on_the_seed_only():

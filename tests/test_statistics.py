@@ -13,6 +13,7 @@ from dp_knockoff.statistics import (
     ESTIMATES,
     PENALISED,
     Statistic,
+    _time_to_event,
     antisymmetry_error,
     check_statistic,
     csm,
@@ -348,3 +349,9 @@ def test_statistics_of_ones_own_are_tried_on_whole_groups():
         return np.array([one[0] - two[0], group, one[2] - two[2], one[4] - two[4]])
     assert check_statistic(largest, GROUPED) is largest
     assert "antisymmetric" in refusal(check_statistic, largest, Variables.of("abcde", {"g": "bc"}))
+
+
+def test_a_coefficient_that_does_not_move_never_leaves():
+    zero, one = np.zeros(1), np.ones(1)
+    assert _time_to_event(one, zero, zero, zero, one, 1.0) == np.inf
+    assert _time_to_event(one, zero, -2 * one, zero, one, 1.0) == .5
