@@ -1090,11 +1090,19 @@ def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
     (["--trials", "7"], "--trials has no meaning with --dictionary"),
     (["--method", "two"], "--method='two' is unknown: choose one of 'moments', 'products'"),
     (["--row-bound", "2", "--rule", "bh"], "--rule has no meaning for --method products"),
-    ([], "--response-bound is missing"), (["--signals", "9"], "--signals=9 is more than the 5 variables"),
+    (["--signals", "9"], "--signals=9 is more than the 5 variables"),
     (["--response-bound", "8", "--delta", "1/n"], "--delta='1/n' is not a number")])
 def test_plan_for_a_table_refuses(capsys, trial, more, says):
     code, out, err = run(capsys, "plan", "--dictionary", "design.toml", *more)
     assert code == 2 and out == "" and says in err
+
+
+def test_plan_for_a_table_needs_a_bound_or_a_range_of_the_response(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    facts = 'levels = ["u", "v"]\nprobabilities = [0.5, 0.5]\n'
+    Path("bare.toml").write_text('target = "y"\n' + "".join(f"[columns.{name}]\n{facts}" for name in "abcdef"))
+    code, out, err = run(capsys, "plan", "--dictionary", "bare.toml")
+    assert code == 2 and out == "" and "--response-bound is missing" in err
 
 
 @pytest.mark.parametrize("option", [["--share", ".1"], ["--row-bound", "2"], ["--standardized"]])
