@@ -1100,7 +1100,8 @@ def test_plan_for_a_table_refuses(capsys, trial, more, says):
 def test_plan_for_a_table_needs_a_bound_or_a_range_of_the_response(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     facts = 'levels = ["u", "v"]\nprobabilities = [0.5, 0.5]\n'
-    Path("bare.toml").write_text('target = "y"\n' + "".join(f"[columns.{name}]\n{facts}" for name in "abcdef"))
+    columns = "".join(f"[columns.{name}]\n{facts}" for name in "abcdef")
+    Path("bare.toml").write_text(f'target = "y"\n{columns}')
     code, out, err = run(capsys, "plan", "--dictionary", "bare.toml")
     assert code == 2 and out == "" and "--response-bound is missing" in err
 
