@@ -106,6 +106,8 @@ BARE_TABLES = """() => [...document.querySelectorAll("article table")]
                || getComputedStyle(t).borderCollapse !== "collapse")
   .map(t => t.textContent.trim().slice(0, 60))"""
 
+GIVEN_UP = "net::ERR_ABORTED"  # by the browser, as it went on to another page: nothing is missing
+
 
 class Quiet(SimpleHTTPRequestHandler):
     "Serves the site, saying nothing"
@@ -136,7 +138,8 @@ def page(browser, address):
     page.complaints = said = []
     page.on("console", lambda message: message.type in ("error", "warning") and said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    page.on("requestfailed", lambda request: request.failure != GIVEN_UP
+            and said.append(f"failed: {request.url}"))
     page.on("response", lambda response: response.status >= 400 and said.append(f"missing: {response.url}"))
     page.on("request", lambda request: not request.url.startswith((address, "data:", "blob:"))
             and said.append(f"asks the network for {request.url}"))
