@@ -106,7 +106,7 @@ BARE_TABLES = """() => [...document.querySelectorAll("article table")]
                || getComputedStyle(t).borderCollapse !== "collapse")
   .map(t => t.textContent.trim().slice(0, 60))"""
 
-GIVEN_UP = "net::ERR_ABORTED"  # by the browser, as it went on to another page: nothing is missing
+GIVEN_UP = "/favicon.svg", "net::ERR_ABORTED"  # the icon, by a browser that went on to another page
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -138,8 +138,8 @@ def page(browser, address):
     page.complaints = said = []
     page.on("console", lambda message: message.type in ("error", "warning") and said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("requestfailed", lambda request: request.failure != GIVEN_UP
-            and said.append(f"failed: {request.url}"))
+    page.on("requestfailed", lambda request: not (request.url.endswith(GIVEN_UP[0])
+            and request.failure == GIVEN_UP[1]) and said.append(f"failed: {request.url}"))
     page.on("response", lambda response: response.status >= 400 and said.append(f"missing: {response.url}"))
     page.on("request", lambda request: not request.url.startswith((address, "data:", "blob:"))
             and said.append(f"asks the network for {request.url}"))
