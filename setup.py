@@ -44,7 +44,7 @@ setup(
         "Topic :: Scientific/Engineering :: Mathematics",
         "Typing :: Typed",
     ],
-    packages=find_packages(include=[cfg["lib_path"]]),
+    packages=find_packages(include=[cfg["lib_path"], cfg["lib_path"] + ".*"]),
     package_data={cfg["lib_path"]: ["py.typed"]},
     python_requires=">=" + cfg["min_python"],
     install_requires=requirements("requirements"),

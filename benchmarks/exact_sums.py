@@ -8,10 +8,10 @@ from statistics import median
 
 import numpy as np
 
-from dp_knockoff.clip import Clip
-from dp_knockoff.models import linear_model
-from dp_knockoff.moments import Moments, block_moments
-from dp_knockoff.rows import Rows, sum_blocks
+from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.models import linear_model
+from dp_knockoff.data.moments import Moments, block_moments
+from dp_knockoff.data.rows import Rows, sum_blocks
 from one_selection import quartiles, ratio, setting, table
 
 AIM = 1.3  # exact over float

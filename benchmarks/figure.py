@@ -13,8 +13,8 @@ from statistics import median
 import numpy as np
 
 from dp_knockoff import linear_model
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.simulation import Experiment, run_chunk
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.evidence.simulation import Experiment, run_chunk
 from one_selection import orthonormal_complement, table, textbook_selection, textbook_statistics
 
 PAPER = "none,one,two"         # the paper's methods

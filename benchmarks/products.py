@@ -11,10 +11,10 @@ import numpy as np
 from tqdm import tqdm
 
 from dp_knockoff import Gaussian, products_filter
-from dp_knockoff.laws import open_uniforms, row_uniforms
-from dp_knockoff.models import ar1
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.threshold import error_rates
+from dp_knockoff.data.models import ar1
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.knockoffs.laws import open_uniforms, row_uniforms
+from dp_knockoff.knockoffs.threshold import error_rates
 from one_selection import quartiles, ratio, setting, table
 
 AIM = 1.5          # a round over drawing the knockoffs and multiplying once

@@ -1,6 +1,6 @@
 """FDR and power of the products filter in 48 settings.
 
-Makes results/products_trials.npz, which notebook 65 shows.
+Makes results/products_trials.npz, which the page products_trials shows.
 """
 import argparse
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, write_whole
-from dp_knockoff.products_trials import CELLS, products_cell
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.trials import made_with
+from dp_knockoff.core.archives import check_place, write_whole
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.evidence.products_trials import CELLS, products_cell
+from dp_knockoff.evidence.trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

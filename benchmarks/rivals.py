@@ -1,4 +1,4 @@
-"""Published ways to select variables privately, and ours: makes results/rivals.npz for notebook 66."""
+"""Published ways to select variables privately, and ours: makes results/rivals.npz for chapter 22."""
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, load_arrays, save_arrays
-from dp_knockoff.errors import InputError
-from dp_knockoff.rivals import CELLS, HOMES, RIVALS, home_rates, rivals_cell, trials_of
-from dp_knockoff.rows import one_blas_thread
-from dp_knockoff.trials import made_with
+from dp_knockoff.core.archives import check_place, load_arrays, save_arrays
+from dp_knockoff.core.errors import InputError
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.evidence.rivals import CELLS, HOMES, RIVALS, home_rates, rivals_cell, trials_of
+from dp_knockoff.evidence.trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -1,11 +1,11 @@
-"""The moments filter in many settings: makes results/studies.npz, which notebook 61 shows."""
+"""The moments filter in many settings: makes results/studies.npz, which the page trials shows."""
 import argparse
 from pathlib import Path
 
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, save_arrays
-from dp_knockoff.trials import STUDIES, made_with
+from dp_knockoff.core.archives import check_place, save_arrays
+from dp_knockoff.evidence.trials import STUDIES, made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -9,8 +9,8 @@ from statistics import median
 import numpy as np
 
 from dp_knockoff import linear_model
-from dp_knockoff.method_moments import moments_filter
-from dp_knockoff.rows import one_blas_thread
+from dp_knockoff.data.rows import one_blas_thread
+from dp_knockoff.filters.moments_method import moments_filter
 from one_selection import setting, table
 
 AIM = 4     # selection over yardstick

@@ -1,12 +1,12 @@
-"""The products filter with laws that are wrong: makes results/wrong_laws.npz, which notebook 64 shows."""
+"""The products filter with laws that are wrong: makes results/wrong_laws.npz, which chapter 23 shows."""
 import argparse
 from pathlib import Path
 
 from tqdm import tqdm
 
-from dp_knockoff.archives import check_place, save_arrays
-from dp_knockoff.trials import made_with
-from dp_knockoff.wrong_laws import WRONG_LAWS
+from dp_knockoff.core.archives import check_place, save_arrays
+from dp_knockoff.evidence.trials import made_with
+from dp_knockoff.evidence.wrong_laws import WRONG_LAWS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -7,31 +7,31 @@ __version__ = "0.2.0"
 
 _modules = {
     # for people with data
-    "private_filter": "methods", "knockoff_filter": "filter",
-    "filter_one": "method_one", "filter_two": "method_two",
-    "moments_filter": "method_moments", "labels_filter": "method_labels",
-    "products_filter": "method_products", "select": "selection",
-    "DPKnockoffSelector": "selector", "ReleaseSelector": "selector",
-    "plot_selection": "plots", "plot_effects": "plots", "plot_noise": "plots", "write_report": "report",
+    "private_filter": "filters.methods", "knockoff_filter": "filters.methods",
+    "filter_one": "paper.one_and_two", "filter_two": "paper.one_and_two",
+    "moments_filter": "filters.moments_method", "labels_filter": "filters.labels_method",
+    "products_filter": "filters.products_method", "select": "selection.release",
+    "DPKnockoffSelector": "practice.selector", "ReleaseSelector": "practice.selector",
+    "plot_selection": "practice.plots", "plot_effects": "practice.plots", "plot_noise": "practice.plots", "write_report": "practice.report",
     # data and bounds
-    "open_source": "sources", "moments_of": "sources", "Source": "passes", "Moments": "moments",
-    "ExactMoments": "moments", "Clip": "clip", "Dictionary": "dictionary", "as_dictionary": "dictionary",
+    "open_source": "data.sources", "moments_of": "data.sources", "Source": "data.passes", "Moments": "data.moments",
+    "ExactMoments": "data.moments", "Clip": "data.clip", "Dictionary": "data.dictionary", "as_dictionary": "data.dictionary",
     # public laws of rows
-    "Gaussian": "laws", "Levels": "laws", "Independent": "laws", "Blocks": "laws", "check_law": "laws",
+    "Gaussian": "knockoffs.laws", "Levels": "knockoffs.laws", "Independent": "knockoffs.laws", "Blocks": "knockoffs.laws", "check_law": "knockoffs.laws",
     # methods, releases, selections
-    "NonPrivate": "filter", "MethodOne": "method_one", "MethodTwo": "method_two",
-    "MomentsMethod": "method_moments", "LabelsMethod": "method_labels", "ProductsMethod": "method_products",
-    "METHODS": "methods", "PrivateMoments": "estimate", "ProductsRelease": "method_products",
-    "Release": "selection",
-    "Selection": "selection", "Statistic": "statistics",
+    "NonPrivate": "filters.methods", "MethodOne": "paper.one_and_two", "MethodTwo": "paper.one_and_two",
+    "MomentsMethod": "filters.moments_method", "LabelsMethod": "filters.labels_method", "ProductsMethod": "filters.products_method",
+    "METHODS": "filters.methods", "PrivateMoments": "filters.estimate", "ProductsRelease": "filters.products_method",
+    "Release": "selection.release",
+    "Selection": "selection.release", "Statistic": "knockoffs.statistics",
     # privacy
-    "Budget": "mechanisms", "Ledger": "ledger", "NumpySampler": "samplers", "SecureSampler": "samplers",
-    "audit_release": "audit",
+    "Budget": "privacy.mechanisms", "Ledger": "privacy.ledger", "NumpySampler": "privacy.samplers", "SecureSampler": "privacy.samplers",
+    "audit_release": "evidence.audit",
     # planning and measuring
-    "Experiment": "simulation", "simulate": "simulation", "plan": "planning", "outlook": "planning",
-    "Scenario": "planning", "plot_curves": "plots", "linear_model": "models",
+    "Experiment": "evidence.simulation", "simulate": "evidence.simulation", "plan": "practice.planning", "outlook": "practice.planning",
+    "Scenario": "practice.planning", "plot_curves": "practice.plots", "linear_model": "data.models",
     # the rest
-    "explicit_knockoffs": "knockoffs", "knockoff_threshold": "threshold", "InputError": "errors",
+    "explicit_knockoffs": "knockoffs.fixed_x", "knockoff_threshold": "knockoffs.threshold", "InputError": "core.errors",
 }
 __all__ = list(_modules)
 

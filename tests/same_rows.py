@@ -5,10 +5,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dp_knockoff.clip import Clip
-from dp_knockoff.errors import InputError
-from dp_knockoff.models import linear_model
-from dp_knockoff.moments import ExactMoments
+from dp_knockoff.core.errors import InputError
+from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.models import linear_model
+from dp_knockoff.data.moments import ExactMoments
 
 N, P = 30_000, 20
 X, y, _ = linear_model(N, p=P, k=5, rho=.3, random_state=0)

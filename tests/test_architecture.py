@@ -17,8 +17,10 @@ import notebooks as nbs
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "dp_knockoff"
 LONGEST = 110
-MEASURING = 6                # first digit of the notebooks that measure
-PRODUCT = range(MEASURING)   # first digits of the notebooks that never do
+LAYERS = "core data knockoffs privacy selection paper filters evidence practice".split()  # low to high
+EVIDENCE = "evidence"        # the layer that measures
+SHOWN = (EVIDENCE, "practice.plots")  # cells that are not exported may measure and draw anywhere
+SEEN = {"notebooks": 50, "modules": 40, "scripts": 70}  # at least: a scanner that finds nothing is not green
 MEASURES = re.compile(r"_?(planted|measured?|simulate|simulation|Experiment|[Tt]rials?|grid)(_\w+)?")
 METAPHORS = re.compile(
     r"\b(rooms|room \d+|(?:this|each|every|the|other|later|next)\s+room|doors?|houses?)\b",
@@ -35,20 +37,22 @@ def notebook_code(path):
     return "\n\n".join(re.sub(r"(?m)^(\s*)[%!].*", r"\1pass", cell) for cell in python)
 
 
-def module_name(stem):
-    "What a notebook's file name says that its module is called"
-    return stem.partition("_")[2]
+def layer_of(folder):
+    "The layer that a folder of notebooks exports to: 2_knockoffs is the layer knockoffs"
+    return re.sub(r"^\d_", "", folder)
 
 
-NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "nbs").glob("*.ipynb"))}
+NOTEBOOKS = {path.stem: path for path in nbs.paths()}
+PLACES = {stem: nbs.folder_of(path) for stem, path in NOTEBOOKS.items()}
 CODE = {stem: notebook_code(path) for stem, path in NOTEBOOKS.items()}
-MODULES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / PACKAGE).glob("*.py"))
-           if not path.stem.startswith("_")}
-NUMBERED = {stem: MODULES[module_name(stem)] for stem in NOTEBOOKS if module_name(stem) in MODULES}
+MODULES = {".".join(path.relative_to(ROOT / PACKAGE).with_suffix("").parts): path.read_text(encoding="utf-8")
+           for path in sorted((ROOT / PACKAGE).rglob("*.py")) if not path.stem.startswith("_")}
+EXPORTED = {stem: nbs.module_of(nbs.read(path)) for stem, path in NOTEBOOKS.items()}
 FOLDERS = [ROOT / name for name in ("tests", "tools", "benchmarks", "docs")]
 SCRIPTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-           for folder in FOLDERS for path in sorted(folder.glob("*.py"))}
-WRITTEN = {f"nbs/{stem}.ipynb": code for stem, code in CODE.items()} | SCRIPTS
+           for folder in FOLDERS for path in sorted(folder.rglob("*.py"))
+           if not {"_source", "_build"} & set(path.parts)}
+WRITTEN = {f"nbs/{nbs.file_of(stem)}": code for stem, code in CODE.items()} | SCRIPTS
 EXAMPLES = "\n".join(re.findall(r"(?ms)^```python\n(.*?)^```",
                               (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*.md"))}
@@ -58,17 +62,24 @@ PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glo
 
 
 def wrong_numbers(stems):
-    "No number twice, every notebook but the index numbered"
-    numbers = Counter(stem[:2] for stem in stems if stem != "index")
-    return ([f"{number} is the number of {times} notebooks" for number, times in numbers.items() if times > 1]
-            + [f"{stem}: not index and not NN_name" for stem in stems
-               if stem != "index" and not re.fullmatch(r"\d\d_[a-z_]+", stem)])
+    "Names are unique without their numbers; chapters are numbered 01, 02, ... without a gap"
+    names = Counter(map(nbs.name_of, stems))
+    numbers = sorted(nbs.number_of(stem) for stem in stems if nbs.number_of(stem).isdigit())
+    wrong = [f"{name} is the name of {times} notebooks" for name, times in names.items() if times > 1]
+    wrong += [f"{stem}: not NN_name, aN_name or name" for stem in stems
+              if not re.fullmatch(r"((\d\d|a\d)_)?[a-z][a-z_]*", stem)]
+    if numbers == [f"{k:02d}" for k in range(1, len(numbers) + 1)]: return wrong
+    return [*wrong, f"chapters have the numbers {numbers}"]
 
 
-def wrong_modules(exported, modules):
-    "A notebook exports the module of its name, and every module comes from a notebook; {stem: default_exp}"
-    other = {stem: name for stem, name in exported.items() if name not in (None, module_name(stem))}
-    return ([f"{stem} exports {name}" for stem, name in other.items()]
+def wrong_modules(exported, places, modules):
+    """A notebook exports the module of its name into the layer of its folder, and modules come from notebooks
+
+    `exported` {stem: default_exp}; `places` {stem: folder}
+    """
+    meant = {stem: f"{layer_of(places[stem])}.{nbs.name_of(stem)}" for stem in exported}
+    other = {stem: name for stem, name in exported.items() if name not in (None, meant[stem])}
+    return ([f"{stem} exports {name}, not {meant[stem]}" for stem, name in other.items()]
             + [f"{name}.py comes from no notebook" for name in sorted(set(modules) - set(exported.values()))])
 
 
@@ -84,15 +95,24 @@ def imports(source):
     for node in nodes(source):
         if isinstance(node, ast.Import):
             words = [alias.name.split(".") for alias in node.names]
-            taken |= {(word[1], None) for word in words if word[0] == PACKAGE and len(word) > 1}
+            taken |= {(".".join(word[1:]), None) for word in words if word[0] == PACKAGE and len(word) > 1}
         elif isinstance(node, ast.ImportFrom):
-            module = f"{PACKAGE}.{node.module or ''}".rstrip(".") if node.level else node.module
+            module = written_out(node)
             names = [alias.name for alias in node.names]
             if module == PACKAGE: taken |= {(name, None) for name in names}
-            elif module.startswith(PACKAGE + "."): taken |= {(module.split(".")[1], name) for name in names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # import_module("dp_knockoff.x")
-            if match := re.fullmatch(rf"{PACKAGE}\.(\w+)(?:\.(\w+))?", node.value): taken.add(match.groups())
+            elif module.startswith(PACKAGE + "."):
+                inside = module.removeprefix(PACKAGE + ".")
+                if inside in LAYERS: taken |= {(f"{inside}.{name}", None) for name in names}
+                else: taken |= {(inside, name) for name in names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # "dp_knockoff.a.b"
+            match = re.fullmatch(rf"{PACKAGE}\.(\w+\.\w+)(?:\.(\w+))?", node.value)
+            if match: taken.add(match.groups())
     return taken
+
+
+def written_out(node):
+    "The module that `from ... import` means; modules stand two levels deep, so `..` is the package"
+    return f"{PACKAGE}.{node.module or ''}".rstrip(".") if node.level == 2 else (node.module or "")
 
 
 def aliases(source):
@@ -100,10 +120,11 @@ def aliases(source):
     found = {}
     for node in nodes(source):
         if isinstance(node, ast.Import):
-            found |= {alias.asname: alias.name.split(".")[1] for alias in node.names
+            found |= {alias.asname: alias.name.removeprefix(PACKAGE + ".") for alias in node.names
                       if alias.asname and alias.name.startswith(PACKAGE + ".")}
-        elif isinstance(node, ast.ImportFrom) and node.module == (None if node.level else PACKAGE):
-            found |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and written_out(node).removeprefix(PACKAGE + ".") in LAYERS:
+            layer = written_out(node).removeprefix(PACKAGE + ".")
+            found |= {alias.asname or alias.name: f"{layer}.{alias.name}" for alias in node.names}
     return found
 
 
@@ -119,19 +140,37 @@ def used(source):
     return {(module, name) for module, name in taken if name}
 
 
-def upward_imports(sources, package=None, allowed=None):
-    """Every import goes to a lower number, at the top of a module or inside a function
+def upward_imports(sources, package=None, allowed=()):
+    """Every import stays in its layer or goes to a lower one, at the top of a module or inside a function
 
-    `sources` {stem: source}; `package` {name: its module}; `allowed`: a first digit that all may import
+    `sources` {module: source}; `package` {name: its module}; `allowed`: layers or modules that all may import
     """
-    number = {module_name(stem): stem[:2] for stem in sources}
-    wrong = []
-    for stem, source in sources.items():
-        for name in sorted({(package or {}).get(module, module) for module, _ in imports(source)}):
-            other = number.get(name, "")
-            if other >= stem[:2] and name != module_name(stem) and other[:1] != str(allowed):
-                wrong.append(f"{stem} imports {other}_{name}")
+    rank, wrong = {layer: k for k, layer in enumerate(LAYERS)}, []
+    for module, source in sources.items():
+        own = rank[module.partition(".")[0]]
+        for name in sorted({(package or {}).get(other, other) for other, _ in imports(source)}):
+            layer = name.partition(".")[0]
+            if rank.get(layer, -1) > own and not {layer, name} & set(allowed):
+                wrong.append(f"{module} imports {name}")
     return wrong
+
+
+def circles(sources):
+    "No module imports itself by way of others when it is loaded; {module: source}"
+    top = {module: {name for name, _ in imports(at_the_top(source))} & set(sources)
+           for module, source in sources.items()}
+    left = dict(top)
+    while free := [module for module, needs in left.items() if not needs & set(left)]:
+        for module in free: del left[module]
+    return [f"{module} imports itself by way of {', '.join(sorted(needs & set(left)))}"
+            for module, needs in left.items()]
+
+
+@cache
+def at_the_top(source):
+    "The imports of a module that run when it is loaded"
+    body = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return "\n".join(map(ast.unparse, body))
 
 
 @cache
@@ -158,13 +197,14 @@ def answers(source):
 def unused_exports(modules, offered, sources, entry_points=frozenset()):
     """A public name is offered by the package, used outside its own file, or the class of an answer
 
-    `modules` {name: source}; `offered` {(module, name)}; `sources` {file: source} (nbs/NN_name.ipynb)
+    `modules` {layer.name: source}; `offered` {(module, name)}; `sources` {file: source}
     """
-    users = {f"{PACKAGE}/{name}.py": used(source) for name, source in modules.items()}
+    users = {f"{PACKAGE}/{name.replace('.', '/')}.py": used(source) for name, source in modules.items()}
     users |= {origin: used(source) for origin, source in sources.items()}
     wrong = []
     for module, source in modules.items():
-        own = re.compile(rf"{PACKAGE}/{module}\.py|nbs/\d\d_{module}\.ipynb")
+        layer, _, name = module.rpartition(".")
+        own = re.compile(rf"{PACKAGE}/{layer}/{name}\.py|nbs/(\d_)?{layer}/(\d\d_)?{name}\.ipynb")
         elsewhere = {*entry_points, *offered, *((module, name) for name in answers(source))}
         for origin, names in users.items():
             if not own.fullmatch(origin): elsewhere |= names
@@ -181,37 +221,26 @@ def definitions(source):
 
 
 def measuring_code(sources):
-    "Names that measure are defined only where measuring is the subject; {stem: source}"
-    return [f"{stem} defines {name}" for stem, source in sources.items() if nbs.part_of(stem) in PRODUCT
+    "Names that measure are defined only in the layers that measure or plan; {module: source}"
+    product = LAYERS[:LAYERS.index(EVIDENCE)]
+    return [f"{module} defines {name}" for module, source in sources.items()
+            if module.partition(".")[0] in product
             for name in definitions(source) if MEASURES.fullmatch(name)]
 
 
 def modules_also_names(modules):
-    "No module has the name of a function, class or constant"
+    "No module and no layer has the name of a function, class or constant: after an import it would hide it"
+    taken = {word for module in modules for word in module.split(".")}
     return [f"{name} is a module and a name in {module}" for module, source in modules.items()
-            for name in definitions(source) if name in modules]
-
-
-def table_of_notebooks(markdown):
-    "The notebooks linked in the first cell of each row, in the tables whose first heading is `notebook`"
-    found, inside = [], False
-    for line in markdown.splitlines():
-        first = line.split("|")[1].strip() if line.startswith("|") else None
-        if first is None: inside = False
-        elif first.lower() in ("notebook", "notebooks"): inside = True
-        elif inside: found += re.findall(r"\((?:nbs/)?(\w+)\.ipynb\)", first)
-    return found
+            for name in definitions(source) if name in taken]
 
 
 def wrong_table(markdown, stems):
-    "The README's table lists every notebook once, in order; tutorials may be linked elsewhere on the page"
-    rows, linked = table_of_notebooks(markdown), set(re.findall(r"(\w+)\.ipynb", markdown))
-    tutorials = {stem for stem in stems if nbs.part_of(stem) == nbs.TUTORIALS}
-    wanted = [stem for stem in sorted(stems) if stem != "index" and (stem not in tutorials or stem in rows)]
-    wrong = [f"{stem} is not in the table" for stem in wanted if stem not in rows]
-    wrong += [f"{stem} is in the table, but no notebook" for stem in rows if stem not in stems]
-    wrong += [f"{stem} is linked nowhere" for stem in sorted(tutorials - linked)]
-    return wrong or ([] if rows == wanted else [f"the table is not in order: {rows}"])
+    "The README links every chapter, and only notebooks that exist"
+    linked = set(re.findall(r"(\w+)\.ipynb", markdown))
+    chapters = [stem for stem in stems if nbs.number_of(stem).isdigit()]
+    return ([f"{stem} is linked nowhere" for stem in chapters if stem not in linked]
+            + [f"{stem} is linked, but no notebook" for stem in sorted(linked) if stem not in stems])
 
 
 def long_lines(sources):
@@ -265,28 +294,43 @@ def offered():
 def ok(wrong): assert not wrong, "\n".join(["", *wrong])
 
 
+def test_the_scanners_see_something():
+    assert len(NOTEBOOKS) >= SEEN["notebooks"] and len(MODULES) >= SEEN["modules"]
+    assert len(SCRIPTS) >= SEEN["scripts"] and len(CODE) == len(NOTEBOOKS)
+    assert {module.partition(".")[0] for module in MODULES} == set(LAYERS)
+
+
 def test_numbers(): ok(wrong_numbers(NOTEBOOKS))
 
 
-def test_modules_come_from_the_notebook_of_their_name():
-    ok(wrong_modules({stem: nbs.module_of(nbs.read(path)) for stem, path in NOTEBOOKS.items()}, MODULES))
+def test_modules_come_from_the_notebook_of_their_name(): ok(wrong_modules(EXPORTED, PLACES, MODULES))
 
 
-def test_no_import_goes_up(): ok(upward_imports(NUMBERED, {name: module for module, name in offered()}))
+def test_no_import_goes_up(): ok(upward_imports(MODULES, {name: module for module, name in offered()}))
 
 
-def test_no_cell_of_a_notebook_imports_a_later_one_except_to_measure():
-    sources = {stem: code for stem, code in CODE.items() if stem in NUMBERED}
-    ok(upward_imports(sources, {name: module for module, name in offered()}, allowed=MEASURING))
+def test_no_import_goes_round(): ok(circles(MODULES))
+
+
+def test_no_cell_of_a_notebook_imports_a_higher_layer_except_to_measure():
+    sources = {EXPORTED[stem]: code for stem, code in CODE.items() if EXPORTED[stem]}
+    ok(upward_imports(sources, {name: module for module, name in offered()}, allowed=SHOWN))
+
+
+def test_tests_mirror_the_package():
+    there = {path.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").glob("*/test_*.py")}
+    places = {module.replace(".", "/test_") for module in MODULES}
+    ok([f"tests/{path} belongs to no module" for path in sorted(there)
+        if not any(path == f"{place}.py" or path.startswith(f"{place}_") for place in places)])
 
 
 def test_public_names_are_used():
     settings = (ROOT / "settings.ini").read_text(encoding="utf-8")
-    commands = set(re.findall(rf"{PACKAGE}\.(\w+):(\w+)", settings))
+    commands = set(re.findall(rf"{PACKAGE}\.([\w.]+):(\w+)", settings))
     ok(unused_exports(MODULES, offered(), WRITTEN | {"CONTRIBUTING.md": EXAMPLES}, commands))
 
 
-def test_no_measuring_in_the_product(): ok(measuring_code(NUMBERED))
+def test_no_measuring_in_the_product(): ok(measuring_code(MODULES))
 
 
 def test_no_module_is_also_a_name(): ok(modules_also_names(MODULES))
@@ -318,7 +362,7 @@ def test_the_site_can_render_every_formula():
 
 def test_plain_words():
     here = Path(__file__).name
-    prose = {f"nbs/{stem}.ipynb": "\n".join(cell["source"] for cell in nbs.read(path)["cells"])
+    prose = {f"nbs/{nbs.file_of(stem)}": "\n".join(cell["source"] for cell in nbs.read(path)["cells"])
              for stem, path in NOTEBOOKS.items()}
     scripts = {origin: source for origin, source in SCRIPTS.items() if not origin.endswith(here)}
     package = {"__init__.py": (ROOT / PACKAGE / "__init__.py").read_text(encoding="utf-8")}
@@ -329,79 +373,88 @@ def test_plain_words():
 
 
 def test_wrong_numbers_sees():
-    assert not wrong_numbers(["index", "00_a", "01_b", "81_c"])
-    assert wrong_numbers(["00_a", "00_b"]) and wrong_numbers(["errata"])
+    assert not wrong_numbers(["index", "01_a", "02_b", "c", "a1_d"])
+    for wrong in (["01_a", "02_a"], ["01_a", "03_b"], ["01_a", "a"], ["1_a"], ["01_a", "01_b"]):
+        assert wrong_numbers(wrong)
 
 
 def test_wrong_modules_sees():
-    assert not wrong_modules({"00_a": "a", "45_errata": None}, {"a": ""})
-    assert wrong_modules({"00_a": "b"}, {"b": ""}) == ["00_a exports b"]
-    assert wrong_modules({"00_a": "a"}, {"a": "", "left_over": ""}) == ["left_over.py comes from no notebook"]
+    places = {"04_a": "2_knockoffs", "b": "core"}
+    assert not wrong_modules({"04_a": "knockoffs.a", "b": None}, places, {"knockoffs.a": ""})
+    other = wrong_modules({"04_a": "core.a"}, places, {"core.a": ""})
+    assert other == ["04_a exports core.a, not knockoffs.a"]
+    left = wrong_modules({"b": "core.b"}, places, {"core.b": "", "core.c": ""})
+    assert left == ["core.c.py comes from no notebook"]
 
 
 @pytest.mark.parametrize("line", [
-    "from .high import f", "from . import high", "from dp_knockoff.high import f", "import dp_knockoff.high",
-    "from dp_knockoff import high", "from dp_knockoff import f", "import_module('dp_knockoff.high')",
-    "def g():\n    from .high import f", "class C:\n    def m(self):\n        import dp_knockoff.high as h",
-    "try: from .high import f\nexcept ImportError: pass",
+    "from ..filters.high import f", "from ..filters import high", "from dp_knockoff.filters.high import f",
+    "import dp_knockoff.filters.high", "from dp_knockoff.filters import high", "from dp_knockoff import f",
+    "import_module('dp_knockoff.filters.high')", "def g():\n    from ..filters.high import f",
+    "class C:\n    def m(self):\n        import dp_knockoff.filters.high as h",
+    "try: from ..filters.high import f\nexcept ImportError: pass",
 ])
 def test_upward_imports_sees(line):
-    assert upward_imports({"10_low": line, "11_high": ""}, {"f": "high"}) == ["10_low imports 11_high"]
-    assert upward_imports({"10_low": line, "20_high": ""}, {"f": "high"})
-    assert not upward_imports({"21_low": line, "20_high": ""}, {"f": "high"})
-    assert not upward_imports({"10_low": "from .low import f\nimport numpy", "11_high": ""})
-    assert not upward_imports({"10_low": line, "61_high": ""}, {"f": "high"}, allowed=6)
-    assert upward_imports({"10_low": line, "71_high": ""}, {"f": "high"}, allowed=6)
+    package = {"f": "filters.high"}
+    found = upward_imports({"data.low": line, "filters.high": ""}, package)
+    assert found == ["data.low imports filters.high"]
+    assert not upward_imports({"practice.low": line, "filters.high": ""}, package)
+    assert not upward_imports({"filters.low": line, "filters.high": ""}, package)
+    for allowed in ("filters", "filters.high"):
+        assert not upward_imports({"data.low": line}, package, allowed=[allowed])
+    assert upward_imports({"data.low": line}, package, allowed=SHOWN)
+
+
+def test_circles_sees():
+    there, back = "from dp_knockoff.core.b import f", "from dp_knockoff.core.a import g"
+    assert circles({"core.a": there, "core.b": back})
+    assert not circles({"core.a": there, "core.b": "def f():\n    " + back})
 
 
 @pytest.mark.parametrize("user", [
-    "from dp_knockoff.a import f", "def g():\n    from .a import f", "from dp_knockoff import a\na.f()",
-    "import dp_knockoff.a\ndp_knockoff.a.f()", "import dp_knockoff.a as short\nshort.f()",
-    "patch('dp_knockoff.a.f')",
+    "from dp_knockoff.core.a import f", "def g():\n    from ..core.a import f",
+    "from dp_knockoff.core import a\na.f()", "import dp_knockoff.core.a\ndp_knockoff.core.a.f()",
+    "import dp_knockoff.core.a as short\nshort.f()", "patch('dp_knockoff.core.a.f')",
 ])
 def test_unused_exports_sees(user):
-    modules = {"a": "__all__ = ['f']\ndef f(): pass"}
-    assert unused_exports(modules, set(), {}) == ["a.f is used only in its own file: call it _f"]
-    assert unused_exports(modules, set(), {"nbs/10_a.ipynb": user})                # its own notebook and
-    assert unused_exports(modules, set(), {"tests/test_a.py": "f = 1; print(f)"})  # a namesake do not count
-    for origin in ("nbs/11_b.ipynb", "tests/test_a.py", "benchmarks/a.py"):
+    modules = {"core.a": "__all__ = ['f']\ndef f(): pass"}
+    assert unused_exports(modules, set(), {}) == ["core.a.f is used only in its own file: call it _f"]
+    assert unused_exports(modules, set(), {"nbs/core/a.ipynb": user})        # its own notebook and
+    assert unused_exports(modules, set(), {"tests/a.py": "f = 1; print(f)"})  # a namesake do not count
+    for origin in ("nbs/core/b.ipynb", "tests/core/test_a.py", "benchmarks/a.py"):
         assert not unused_exports(modules, set(), {origin: user})
-    assert not unused_exports(modules | {"b": user}, set(), {})
-    assert not unused_exports(modules, {("a", "f")}, {})
-    assert not unused_exports(modules, set(), {}, {("a", "f")})
+    assert not unused_exports(modules | {"core.b": user}, set(), {})
+    assert not unused_exports(modules, {("core.a", "f")}, {})
+    assert not unused_exports(modules, set(), {}, {("core.a", "f")})
 
 
 def test_the_class_of_an_answer_is_public():
     audit = "__all__ = ['f', 'A']\nclass A: pass\n"
     for used in ("def f() -> A: pass", "class f:\n    def g(self) -> A | None: pass", "class f:\n    a: A"):
-        assert unused_exports({"a": audit + used}, {("a", "f")}, {}) == []
+        assert unused_exports({"core.a": audit + used}, {("core.a", "f")}, {}) == []
     for unused in ("def f(): return A()", "def f(x: A): pass", "class f:\n    def g(self, a: A): pass",
                    "def _f() -> A: pass\ndef f(): pass"):
-        assert unused_exports({"a": audit + unused}, {("a", "f")}, {})
+        assert unused_exports({"core.a": audit + unused}, {("core.a", "f")}, {})
 
 
 def test_measuring_code_sees():
     for source in ("def planted(): pass", "class Experiment: pass", "def _measure_one(): pass", "grid = 1"):
-        assert measuring_code({"50_a": source}) and measuring_code({"00_a": source})
-        assert not measuring_code({"61_a": source}) and not measuring_code({"71_a": source})
-    assert not measuring_code({"50_a": "def plan(): pass\nGRID = 1"})  # a grid of numbers is fine
+        assert measuring_code({"filters.a": source}) and measuring_code({"core.a": source})
+        assert not measuring_code({"evidence.a": source}) and not measuring_code({"practice.a": source})
+    assert not measuring_code({"filters.a": "def plan(): pass\nGRID = 1"})  # a grid of numbers is fine
 
 
 def test_modules_also_names_sees():
-    assert modules_also_names({"audit": "def audit(): pass"}) and modules_also_names({"a": "b = 1", "b": ""})
-    assert not modules_also_names({"a": "def f(a): b = a", "b": ""})
+    assert modules_also_names({"core.audit": "def audit(): pass"})
+    assert modules_also_names({"core.a": "core = 1"})
+    assert not modules_also_names({"core.a": "def f(a): b = a", "core.b": ""})
 
 
 def test_wrong_table_sees():
-    head = "| notebook | what |\n|---|---|\n"
-    a, b, c = (f"[{stem}](nbs/{stem}.ipynb)" for stem in ("00_a", "01_b", "02_c"))
-    table = head + f"| {a} | |\n| {b}, {c} | see {a} |\n"
-    assert not wrong_table(table, ["index", "00_a", "01_b", "02_c"])
-    assert not wrong_table(table + "\n[T](nbs/81_t.ipynb)", ["00_a", "01_b", "02_c", "81_t"])
-    assert wrong_table(table, ["00_a", "01_b"]) and wrong_table(table, ["00_a", "01_b", "02_c", "03_d"])
-    assert wrong_table(table, ["00_a", "01_b", "02_c", "81_t"])
-    assert wrong_table(head + f"| {b} | |\n| {a} | |\n", ["00_a", "01_b"])
-    assert wrong_table(f"| filter | |\n| {a} | |\n", ["00_a"])
+    page = "[A](nbs/2_knockoffs/01_a.ipynb) [B](nbs/core/b.ipynb)"
+    assert not wrong_table(page, ["index", "01_a", "b", "c"])
+    assert wrong_table(page, ["01_a", "02_b", "b"]) == ["02_b is linked nowhere"]
+    assert wrong_table(page, ["01_a"]) == ["b is linked, but no notebook"]
 
 
 def test_long_lines_sees():

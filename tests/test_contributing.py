@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_knockoff.errors import InputError
-from dp_knockoff.filter import knockoff_filter
-from dp_knockoff.mechanisms import Budget, gaussian_divergence
-from dp_knockoff.methods import METHODS, chooses, takes
-from dp_knockoff.selection import SIMULATION, Release, Selection, select
-from dp_knockoff.sources import open_source
+from dp_knockoff.core.errors import InputError
+from dp_knockoff.data.sources import open_source
+from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, takes
+from dp_knockoff.privacy.mechanisms import Budget, gaussian_divergence
+from dp_knockoff.selection.release import SIMULATION, Release, Selection, select
 from watched import Trusted
 
 PAGE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"

@@ -12,22 +12,22 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dp_knockoff.audit import Leak, assert_white, record, replay, squared_distance
-from dp_knockoff.clip import Clip
-from dp_knockoff.errors import InputError
-from dp_knockoff.estimate import PrivateMoments
-from dp_knockoff.laws import Blocks, Gaussian, Independent, Levels
-from dp_knockoff.ledger import Ledger
-from dp_knockoff.mechanisms import Budget, analytic_ratio
-from dp_knockoff.method_labels import LabelsMethod
-from dp_knockoff.method_moments import MomentsMethod
-from dp_knockoff.method_products import ProductsMethod
-from dp_knockoff.models import ar1, linear_model
-from dp_knockoff.moments import Moments
-from dp_knockoff.private_moments import BALANCE, on_directions
-from dp_knockoff.samplers import NumpySampler
-from dp_knockoff.sources import moments_of
-from dp_knockoff.testing import fires
+from dp_knockoff.core.errors import InputError
+from dp_knockoff.core.testing import fires
+from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.models import ar1, linear_model
+from dp_knockoff.data.moments import Moments
+from dp_knockoff.data.sources import moments_of
+from dp_knockoff.evidence.audit import Leak, assert_white, record, replay, squared_distance
+from dp_knockoff.filters.estimate import PrivateMoments
+from dp_knockoff.filters.labels_method import LabelsMethod
+from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.private_moments import BALANCE, on_directions
+from dp_knockoff.filters.products_method import ProductsMethod
+from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Levels
+from dp_knockoff.privacy.ledger import Ledger
+from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.privacy.samplers import NumpySampler
 
 BUDGET = Budget(1.0, 1e-3)
 ALLOWED = Fraction(analytic_ratio(BUDGET))**2

@@ -1,7 +1,7 @@
 """Golden numbers: what every filter answered before the package was rebuilt, to nine digits.
 
 CASES says in terms of no particular interface what is asked; `run` asks this package, and is all that knows
-its interface. data/golden.json holds the answers. The first ones are those of version 0.1. A change that is
+its interface. saved/golden.json holds the answers. The first ones are those of version 0.1. A change that is
 meant to change numbers writes them anew, and shows in the diff of that file which ones, by
 
     OPENBLAS_NUM_THREADS=1 python tests/test_golden.py --write
@@ -31,7 +31,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-GOLDEN = Path(__file__).parent / "data" / "golden.json"
+GOLDEN = Path(__file__).parent / "saved" / "golden.json"
 DIGITS = 1e-9  # allowed, as a share of the largest entry of an array
 EQUI = 1e-6    # with s="equi" the Gram matrix is singular, and the root of its zero turns 1e-16 into 1e-8
 
@@ -58,7 +58,7 @@ def rows(dataset):
 
 def law_of_rows(p):
     "The law of the rows of the datasets without bounds"
-    from dp_knockoff.laws import Gaussian
+    from dp_knockoff.knockoffs.laws import Gaussian
     root = np.diag([1.0, *[.8] * (p - 1)]) + np.diag([.6] * (p - 1), -1)
     return Gaussian(0, root @ root.T)
 
@@ -401,7 +401,7 @@ def as_toml(facts):
 
 def run(question, folder):
     "Ask this package: all that knows its interface is here"
-    from dp_knockoff.selection import Release
+    from dp_knockoff.selection.release import Release
     options = question["options"]
     seed = options.get("again", options)["random_state"]
     with mock.patch.object(Release, "seed", seed): return ask_package(question, folder)
@@ -410,8 +410,8 @@ def run(question, folder):
 def ask_package(question, folder):
     "The same, with knockoffs from whatever seed a release has"
     import dp_knockoff as dp
-    from dp_knockoff.cli import main
-    from dp_knockoff.methods import METHODS
+    from dp_knockoff.filters.methods import METHODS
+    from dp_knockoff.practice.cli import main
 
     method, via = question["method"], question["via"]
     ask = getattr(dp, dict(none="knockoff_filter", one="filter_one", two="filter_two",

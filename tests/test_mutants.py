@@ -46,12 +46,12 @@ def test_sentences_and_checks_are_left_alone():
 
 def test_every_mutant_is_another_program_in_notebook_and_module(tmp_path):
     mutant = next(m for m in mutants.mutants_of("threshold") if ">=" in m.line)
-    for name in ("dp_knockoff/threshold.py", "nbs/22_threshold.ipynb"):
+    for name in ("dp_knockoff/knockoffs/threshold.py", "nbs/2_knockoffs/06_threshold.ipynb"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     mutants.plant(mutant, tmp_path)
-    assert mutant.change in (tmp_path / "dp_knockoff/threshold.py").read_text(encoding="utf-8")
-    notebook = mutants.nbformat.read(tmp_path / "nbs/22_threshold.ipynb", 4)
+    assert mutant.change in (tmp_path / "dp_knockoff/knockoffs/threshold.py").read_text(encoding="utf-8")
+    notebook = mutants.nbformat.read(tmp_path / "nbs/2_knockoffs/06_threshold.ipynb", 4)
     cell = next(cell for cell in notebook.cells if cell.id == mutant.cell)
     assert mutant.change in cell.source.split("\n")
 

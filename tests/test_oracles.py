@@ -4,12 +4,12 @@ import pytest
 from statsmodels.stats._knockoff import RegressionFDR, _design_knockoff_equi
 from statsmodels.stats.knockoff_regeffects import OLSEffects
 
-from dp_knockoff.knockoffs import choose_s, gram, knockoff_root, knockoffs_of
-from dp_knockoff.models import ar1, linear_model
-from dp_knockoff.moments import Moments
-from dp_knockoff.statistics import Statistic, lcd, ols
-from dp_knockoff.testing import assert_same_law
-from dp_knockoff.threshold import knockoff_threshold
+from dp_knockoff.core.testing import assert_same_law
+from dp_knockoff.data.models import ar1, linear_model
+from dp_knockoff.data.moments import Moments
+from dp_knockoff.knockoffs.fixed_x import choose_s, gram, knockoff_root, knockoffs_of
+from dp_knockoff.knockoffs.statistics import Statistic, lcd, ols
+from dp_knockoff.knockoffs.threshold import knockoff_threshold
 
 
 def statsmodels_run(seed, n=90, p=6):

@@ -11,12 +11,13 @@ import dp_knockoff
 
 PACKAGE = Path(dp_knockoff.__file__).parent
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("_"))
+MODULES = sorted(".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+                 for path in PACKAGE.rglob("*.py") if not path.stem.startswith("_"))
 COMMAND = str(Path(sys.executable).parent / "dp-knockoff")
 SELECT = """
-from dp_knockoff.filter import knockoff_filter
-from dp_knockoff.models import linear_model
-from dp_knockoff.statistics import Statistic
+from dp_knockoff.filters.methods import knockoff_filter
+from dp_knockoff.data.models import linear_model
+from dp_knockoff.knockoffs.statistics import Statistic
 X, y, _ = linear_model(200, 10, 5, random_state=0)
 result = knockoff_filter(X, y, statistic=Statistic({!r}), random_state=0)
 """
@@ -46,7 +47,7 @@ def test_importing_the_package_is_free():
 
 
 def test_help_is_light():
-    loaded = fresh("import sys\nfrom dp_knockoff.cli import main\n"
+    loaded = fresh("import sys\nfrom dp_knockoff.practice.cli import main\n"
                    "try: main(['--help'])\nexcept SystemExit: print(*sys.modules)").split()
     assert not {"numpy", "scipy", "sklearn", "matplotlib"} & set(loaded)
 
@@ -102,8 +103,8 @@ def test_command_line(tmp_path):
 
 RELEASE = """
 import sys
-from dp_knockoff.methods import private_filter
-from dp_knockoff.models import linear_model
+from dp_knockoff.filters.methods import private_filter
+from dp_knockoff.data.models import linear_model
 X, y, _ = linear_model(2000, 3, 2, random_state=0)
 public = dict(epsilon=1.0, delta=1e-4, row_bound=2.0, response_bound=4.0, fdr=.5)
 print(private_filter(X, y, **public{}))

@@ -131,8 +131,8 @@ def test_a_correct_book_passes(): assert complaints(books(tagged())) == []
     (dict(attack="dddddddd"), "no assertion"), (dict(anchor=""), "no anchor"),
     (dict(anchor='<a id="lemma-2"></a>'), "no anchor"), (dict(text="Text."), "no blockquote"),
     (dict(text="> **Lemma 2** (x). So."), "does not have"), (dict(key="lemma-2"), "no such statement"),
-    (dict(key="prop-20-1", source="ours"), "is called 'Lemma 1'"),
-    (dict(key="prop-21-1", source="ours", name="Lemma 21.1"), "prop-20-k"),
+    (dict(key="prop-thing-1", source="ours"), "is called 'Lemma 1'"),
+    (dict(key="prop-other-1", source="ours", name="Lemma 20.1"), "prop-thing-k"),
 ])
 def test_a_wrong_tag_is_found(change, said):
     assert any(said in text for text in complaints(books(tagged(**change)))), change
@@ -211,14 +211,14 @@ def test_anchors_are_added_once():
 
 
 def test_the_map_links_everything():
-    book = books(tagged(verdict="loose, by 2 | 3 of $|x|$"), tagged("prop-20-1", "Theorem 20.1", "ours"),
-                 tagged("prop-20-2", "Lemma 20.2", "ours"))
+    book = books(tagged(verdict="loose, by 2 | 3 of $|x|$"), tagged("prop-thing-1", "Theorem 20.1", "ours"),
+                 tagged("prop-thing-2", "Lemma 20.2", "ours"))
     written = paper_map.compact(tags.read(book), PAPER, reference.public_names(book), {"20_thing": "Things"})
     row = next(line for line in written.splitlines() if line.startswith("| [Lemma"))
     assert "1](20_thing.ipynb#lemma-1)" in row and "[`f`](../dp_knockoff/thing.py)" in row
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
     assert "Of 1 statements 1 holds but is loose." in written and "2 further" in written
-    assert "- [20 Things](20_thing.ipynb): [Theorem 20.1](20_thing.ipynb#prop-20-1) (on" in written
+    assert "- [20 Things](20_thing.ipynb): [Theorem 20.1](20_thing.ipynb#prop-thing-1) (on" in written
     assert "(on things); 1 more" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
     assert "lemma-1,Lemma 1,on things,paper,first,nbs/20_thing.ipynb#lemma-1,f," in table

@@ -30,15 +30,17 @@ def book(*sources):
 
 
 def test_reading_order():
-    stems = ["73_cli", "84_b", "index", "01_errors", "90_z", "81_a", "61_x", "notes", "12_moments", "20_k",
-             "00_opening", "41_s"]
-    assert sorted(stems, key=nbs.reading_order) == [
-        "index", "00_opening", "81_a", "84_b", "20_k", "41_s", "61_x", "01_errors", "12_moments", "73_cli",
-        "90_z", "notes"]
-    captions = ["Further", "Opening", "Tutorials", "Knockoffs", "The paper", "Measuring", "Appendix: ground",
-                "Appendix: data", "Appendix: using", "Appendix: bibliography"]
-    assert list(dict.fromkeys(map(nbs.chapter_of, sorted(stems, key=nbs.reading_order)))) == captions
-    assert nbs.part_of("73_cli") == 7 and nbs.part_of("index") is None and nbs.part_of("7_cli") is None
+    pages = [("", "index"), ("1_start", "01_a"), ("2_knockoffs", "04_b"), ("2_knockoffs", "05_c"),
+             ("3_privacy", "08_d"), ("examples", "flights"), ("appendix", "a4_z"), ("3_privacy", "samplers"),
+             ("core", "errors"), ("data", "rows")]
+    assert sorted(reversed(pages), key=lambda page: nbs.reading_order(*page)) == pages
+    stems = [path.stem for path in nbs.paths()]
+    captions = list(dict.fromkeys(map(nbs.chapter_of, stems)))
+    assert captions[:3] == ["Home", "Start", "Knockoffs"] and captions[-2:] == ["Guide: core", "Guide: data"]
+    assert [stem for stem in stems if nbs.number_of(stem).isdigit()] == sorted(
+        stem for stem in stems if nbs.number_of(stem).isdigit())
+    assert [nbs.name_of(stem) for stem in ("05_c", "a4_z", "samplers")] == ["c", "z", "samplers"]
+    assert [nbs.number_of(stem) for stem in ("05_c", "a4_z", "samplers")] == ["05", "a4", ""]
 
 
 @pytest.mark.parametrize("name", ["00-ground-04", "0123ABCD", "0123abc", "0123abcde", "", "contents"])
@@ -118,7 +120,7 @@ def test_the_reference_shows_the_source_with_its_decorators():
 
 
 def test_annotations_mean_the_class_that_the_module_knows():
-    code = """from dp_knockoff.tables import Table as T
+    code = """from dp_knockoff.core.tables import Table as T
 class Own: 'Own'
 def f(x: T | None, *, y: Own = Own()) -> list[T]: 'First'
 class C:
@@ -126,7 +128,7 @@ class C:
     t: T # field
     def g(self, o: Own) -> T: 'Method'"""
     text = reference.page(reference.module("10_thing", book(code)))
-    own, table = "dp_knockoff.thing.Own", "dp_knockoff.tables.Table"
+    own, table = "dp_knockoff.thing.Own", "dp_knockoff.core.tables.Table"
     assert f"f(x: {table} | None, *, y: {own}=Own()) -> list[{table}]" in text
     assert f"g(o: {own}) -> {table}" in text and "def f(x: T | None" in text
 
@@ -137,22 +139,24 @@ def test_imports_and_long_code_of_the_appendix_are_folded():
         return shown["mystnb"]["code_prompt_show"] if "hide-input" in shown.get("tags", []) else None
 
     long = "#| export\ndef f():\n" + "    f()\n" * 30
-    assert summary("20_k", "#| export\nimport a\nfrom b import c") == "Imports: show"
-    assert summary("01_errors", long) == "Code of f (31 lines): show"
-    for stem, source in (("20_k", long), ("00_opening", long), ("01_errors", "#| export\ndef f(): pass"),
-                         ("01_errors", long.replace("#| export\n", "")), ("20_k", "import a\nprint(a)")):
+    assert summary("06_threshold", "#| export\nimport a\nfrom b import c") == "Imports: show"
+    assert summary("errors", long) == "Code of f (31 lines): show"
+    for stem, source in (("06_threshold", long), ("01_two_promises", long),
+                         ("errors", "#| export\ndef f(): pass"),
+                         ("errors", long.replace("#| export\n", "")), ("06_threshold", "import a\nprint(a)")):
         assert summary(stem, source) is None
 
 
 def test_links_of_a_notebook_work_on_the_site():
-    text = ("[L](20_knockoffs.ipynb#lemma-1) [A](20_knockoffs.ipynb#cell-id=0123abcd) "
-            "[`f`](../dp_knockoff/thing.py) [K](21_statistics.ipynb#the-lasso)")
-    text = build_docs.prose("20_k", 1, text, {"f": "dp_knockoff.thing.f"})
-    assert text == ("[L](#lemma-1) [A](#20_knockoffs-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
-                    "[K](21_statistics.ipynb#the-lasso)")
-    code = "`[L](20_knockoffs.ipynb#lemma-1)`"
-    assert build_docs.prose("20_k", 1, code, {}) == code
-    assert "<../../nbs/20_k.ipynb>" in build_docs.prose("20_k", 0, "# T\n> S", {})
+    text = ("[L](04_fixed_x.ipynb#lemma-1) [A](../2_knockoffs/04_fixed_x.ipynb#cell-id=0123abcd) "
+            "[`f`](../../dp_knockoff/a/thing.py) [K](05_statistics.ipynb#the-lasso)")
+    text = build_docs.prose("06_threshold", 1, text, {"f": "dp_knockoff.thing.f"})
+    assert text == ("[L](#lemma-1) [A](#04_fixed_x-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
+                    "[K](05_statistics.ipynb#the-lasso)")
+    code = "`[L](04_fixed_x.ipynb#lemma-1)`"
+    assert build_docs.prose("06_threshold", 1, code, {}) == code
+    top = build_docs.prose("06_threshold", 0, "# T\n> S", {})
+    assert "<../../nbs/2_knockoffs/06_threshold.ipynb>" in top
 
 
 def test_mathematics_has_no_links():
@@ -179,13 +183,13 @@ def test_lowest_versions():
 
 
 @pytest.mark.parametrize("text, entries, said", [
-    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990"], ""),
-    ("[A](90_bibliography.ipynb#abel1990)", [], "no entry"), ("", ["abel1990"], "cited nowhere"),
-    ("`[A](90_bibliography.ipynb#abel1990)`", ["abel1990"], "cited nowhere"),
-    ("[A](90_bibliography.ipynb#Abel)", ["Abel"], "author and a year"),
-    ("[A](90_bibliography.ipynb#abel1990) [B](90_bibliography.ipynb#bell1980)", ["bell1980", "abel1990"],
+    ("[A](a4_bibliography.ipynb#abel1990)", ["abel1990"], ""),
+    ("[A](a4_bibliography.ipynb#abel1990)", [], "no entry"), ("", ["abel1990"], "cited nowhere"),
+    ("`[A](a4_bibliography.ipynb#abel1990)`", ["abel1990"], "cited nowhere"),
+    ("[A](a4_bibliography.ipynb#Abel)", ["Abel"], "author and a year"),
+    ("[A](a4_bibliography.ipynb#abel1990) [B](a4_bibliography.ipynb#bell1980)", ["bell1980", "abel1990"],
      "after"),
-    ("[A](90_bibliography.ipynb#abel1990)", ["abel1990", "abel1990"], "after"),
+    ("[A](a4_bibliography.ipynb#abel1990)", ["abel1990", "abel1990"], "after"),
 ])
 def test_bibliography(text, entries, said):
     listed = "\n\n".join(f'<a id="{key}"></a>**Somebody.** Something.' for key in entries)

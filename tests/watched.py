@@ -3,8 +3,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_knockoff.passes import Source
-from dp_knockoff.samplers import NumpySampler
+from dp_knockoff.data.passes import Source
+from dp_knockoff.privacy.samplers import NumpySampler
 
 
 class Recorder(NumpySampler):

@@ -3,10 +3,10 @@ import re
 
 import notebooks as nbs
 
-STEM = "90_bibliography"
+STEM = "a4_bibliography"
 ENTRY = re.compile(r'^<a id="([^"]+)"></a>(.*)$', re.MULTILINE)
 KEY = re.compile(r"[a-z]+(?:19|20)\d\d[a-z]?")
-LINK = re.compile(rf"\]\((?:nbs/)?{STEM}\.ipynb#([^)\s]+)\)")
+LINK = re.compile(rf"\]\((?:[\w.]+/)*{STEM}\.ipynb#([^)\s]+)\)")
 
 
 def entries(book: dict) -> dict:

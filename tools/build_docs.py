@@ -26,12 +26,12 @@ SOURCE, BUILD = DOCS / "_source", DOCS / "_build"
 PROJECT = [nbs.ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
-MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/\w+\.py\)")   # in the map: a name with its module
-CELL = re.compile(r"\]\((?:nbs/)?(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
+MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/[\w/]+\.py\)")   # in the map: a name with its module
+CELL = re.compile(r"\]\((?:[\w.]+/)*(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
 KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
 PLACE = re.compile(  # a statement, or a work that is cited
-    rf"\]\((?:nbs/)?\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
-LONG = 25  # lines of code in the appendix that are shown without being asked for
+    rf"\]\((?:[\w.]+/)*\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
+LONG = 25  # lines of code in the guide that are shown without being asked for
 LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*["']""")
 
 
@@ -125,7 +125,8 @@ def page(stem: str, book: dict, modules: list, found: list, cited: dict, stems: 
 def with_citations(text: str, cited: dict) -> str:
     "The bibliography with the notebooks that cite each entry"
     def entry(match):
-        links = ", ".join(f"[{stem[:2]}]({stem}.ipynb)" for stem in cited.get(match[1], []))
+        pages = {stem: nbs.number_of(stem) or nbs.name_of(stem) for stem in cited.get(match[1], [])}
+        links = ", ".join(f"[{shown}]({stem}.ipynb)" for stem, shown in pages.items())
         return match[0] + f" [Cited in {links}.]{{.cited}}" * bool(links)
     return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
 
@@ -145,10 +146,10 @@ def notes_on(stem: str, book: dict, modules: list, found: list) -> dict:
 
 
 def folded(stem: str, cell: dict) -> dict:
-    "A cell that only imports, or that is long code of the appendix, behind a line that opens it"
+    "A cell that only imports, or that is long code of the guide, behind a line that opens it"
     tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
     if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body): summary = "Imports"
-    elif nbs.is_appendix(stem) and nbs.has(cell, "export", "exports") and lines(cell) > LONG:
+    elif nbs.is_guide(stem) and nbs.has(cell, "export", "exports") and lines(cell) > LONG:
         names = ", ".join(name for name, _ in reference.definitions(cell["source"]))
         summary = f"Code of {names} ({lines(cell)} lines)" if names else f"Code ({lines(cell)} lines)"
     else: return cell
@@ -173,12 +174,22 @@ def with_targets(stem: str, index: int, source: str) -> str:
 def prose(stem: str, index: int, source: str, links: dict) -> str:
     "A markdown cell with a styled subtitle, a download, and links that work on the site"
     if index == 0:
-        download = f"{{.download}}\n{{download}}`This page as a notebook <../../nbs/{stem}.ipynb>`\n"
+        download = f"{{.download}}\n{{download}}`This page as a notebook <../../{where(stem)}>`\n"
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
         if stem != "index": source = source.rstrip("\n") + "\n\n" + download
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
     parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
-    return nbs.relink(linked("".join(parts), links), moved)
+    return nbs.relink(linked("".join(parts), links), moved, folder(stem))
+
+
+def where(stem: str) -> str:
+    "The file of a notebook, from the root"
+    return f"nbs/{nbs.file_of(stem)}"
+
+
+def folder(stem: str) -> Path:
+    "Where a page's relative links start"
+    return (nbs.NBS / nbs.file_of(stem)).parent
 
 
 def linked(source: str, links: dict) -> str:
@@ -192,7 +203,7 @@ def linked(source: str, links: dict) -> str:
 def moved(path: Path) -> str:
     "A file of the repository, seen from the Sphinx source: a page of the site, or else a download"
     if path == nbs.ROOT / "README.md": return "index"
-    if path.parent == nbs.NBS or path in PAGES: return path.name
+    if nbs.NBS in path.parents or path in PAGES: return path.name
     return "path:" + Path(os.path.relpath(path, SOURCE)).as_posix()
 
 

@@ -1,6 +1,6 @@
 """Execute notebooks from top to bottom and save them with their outputs, ready to commit.
 
-    python tools/execute.py nbs/20_knockoffs.ipynb
+    python tools/execute.py nbs/2_knockoffs/04_fixed_x.ipynb
     python tools/execute.py --jobs 4                 # all of them, four at a time
 
 A notebook that fails is left as it was; the others are still run.
@@ -52,7 +52,7 @@ def execute(path: Path) -> None:
     "Run one notebook; what it prints in pieces is saved as one output, so that two runs give the same bytes"
     notebook = nbformat.read(path, 4)
     NotebookClient(notebook, timeout=900, kernel_name="python3", coalesce_streams=True,
-                   resources={"metadata": {"path": str(nbs.NBS)}}).execute()
+                   resources={"metadata": {"path": str(path.resolve().parent)}}).execute()
     notebook.metadata = {"kernelspec": KERNEL}
     for cell in notebook.cells: cell.metadata.pop("execution", None)
     nbformat.write(notebook, path)

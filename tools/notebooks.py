@@ -7,13 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
-TUTORIALS = 8
-PARTS = {  # first digit of a notebook's number -> what these notebooks are about
-    0: "Ground", 1: "Data", 2: "Knockoffs", 3: "Privacy", 4: "The paper", 5: "Beyond the paper",
-    6: "Measuring", 7: "Using", TUTORIALS: "Tutorials", 9: "Bibliography",
+BOOK = {  # folders of notebooks in reading order -> captions
+    "": "Home", "1_start": "Start", "2_knockoffs": "Knockoffs", "3_privacy": "Privacy",
+    "4_selection": "Selection", "5_paper": "The paper", "6_filters": "Our filters", "7_evidence": "Evidence",
+    "8_practice": "Practice", "examples": "Examples", "appendix": "Appendix",
+    "core": "Core", "data": "Data",
 }
-OPENING = "00_"                    # the book opens with this notebook,
-BOOK = (TUTORIALS, 2, 3, 4, 5, 6)  # goes on with these parts in this order; the others are its appendix
+NUMBER = re.compile(r"(\d\d|a\d)_")  # of a chapter or an appendix; pages of the developer guide have none
 
 DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
 CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
@@ -23,34 +23,53 @@ LINK = re.compile(r"(\]\()(?![a-z]+:|[#/])([^)\s]+)")
 
 
 def paths(folder: Path = NBS) -> list:
-    "All notebooks in reading order: the index, the opening, the parts of the book, the appendix"
-    return sorted(folder.glob("*.ipynb"), key=lambda path: reading_order(path.stem))
+    "All notebooks in reading order"
+    found = (path for path in folder.rglob("*.ipynb") if not path.parent.name.startswith((".", "_")))
+    return sorted(found, key=lambda path: reading_order(folder_of(path), path.stem))
 
 
-def reading_order(stem: str) -> tuple:
-    "What notebooks are sorted by"
-    if stem == "index" or stem.startswith(OPENING): return (-2 if stem == "index" else -1), stem
-    part = part_of(stem)
-    if part in BOOK: return BOOK.index(part), stem
-    return len(BOOK) + (part is None), stem
+def reading_order(folder: str, stem: str) -> tuple:
+    "What notebooks are sorted by: chapters and examples first, then the pages of the guide"
+    place, guide = list(BOOK).index(folder), folder not in ("", "examples") and not number_of(stem)
+    return guide, place, stem
 
 
-def is_appendix(stem: str) -> bool:
-    "Does the book end with this notebook: validators, file formats, tools, the bibliography?"
-    return part_of(stem) is not None and part_of(stem) not in BOOK and not stem.startswith(OPENING)
+def folder_of(path: Path) -> str:
+    "The folder of a notebook, below nbs"
+    return path.parent.relative_to(NBS).as_posix().removeprefix(".")
+
+
+def path_of(name: str) -> Path:
+    "The file of a notebook, by its stem or by its name: both are unique in the whole book"
+    return next(path for path in paths() if name in (path.stem, name_of(path.stem)))
+
+
+def file_of(stem: str) -> str:
+    "The file of a notebook below nbs, as a link from the index names it"
+    found = (path.relative_to(NBS).as_posix() for path in paths() if path.stem == stem)
+    return next(found, f"{stem}.ipynb")
+
+
+def name_of(stem: str) -> str:
+    "A notebook's name: its stem without the number"
+    return NUMBER.sub("", stem, count=1)
+
+
+def number_of(stem: str) -> str:
+    "The number of a chapter or an appendix, or nothing"
+    match = NUMBER.match(stem)
+    return match[1] if match else ""
+
+
+def is_guide(stem: str) -> bool:
+    "Is this a page of the developer guide: validators, file formats, tools?"
+    return reading_order(folder_of(path_of(stem)), stem)[0]
 
 
 def chapter_of(stem: str) -> str:
     "The caption over a notebook in the table of contents"
-    if stem.startswith(OPENING): return "Opening"
-    part = part_of(stem)
-    name = PARTS.get(part, "Further")
-    return f"Appendix: {name.lower()}" if is_appendix(stem) else name
-
-
-def part_of(stem: str):
-    "The first digit of a notebook's number, or None where it has none"
-    return int(stem[0]) if re.match(r"\d\d_", stem) else None
+    caption = BOOK[folder_of(path_of(stem))]
+    return f"Guide: {caption.lower()}" if is_guide(stem) else caption
 
 
 def copied(target: Path) -> Path:
@@ -116,19 +135,19 @@ def title_of(notebook: dict, default: str) -> tuple:
     return title, " ".join(line[1:].strip() for line in lines if line.startswith(">"))
 
 
-def relink(markdown: str, move) -> str:
+def relink(markdown: str, move, folder: Path = NBS) -> str:
     "Replace the target of every relative link in prose by what `move` makes of the file it means"
     def link(match):
         target, mark, fragment = match[2].partition("#")
-        return match[1] + move(meant(target)) + mark + fragment
+        return match[1] + move(meant(target, folder)) + mark + fragment
 
     parts = VERBATIM.split(markdown)
     parts[::2] = [LINK.sub(link, part) for part in parts[::2]]
     return "".join(parts)
 
 
-def meant(target: str) -> Path:
+def meant(target: str, folder: Path = NBS) -> Path:
     "The file a link means: one beside the notebook, or else, as in README.md, one at the repository's root"
-    beside, below_root = (NBS / target).resolve(), (ROOT / target).resolve()
+    beside, below_root = (folder / target).resolve(), (ROOT / target).resolve()
     if beside.exists(): return beside
     return beside if beside.suffix == ".ipynb" and not below_root.exists() else below_root

@@ -35,10 +35,10 @@ def anchored(source: str) -> str:
     return "\n".join(lines)
 
 
-def box_link(one: tags.Statement) -> str: return f"{one.page}.ipynb#{one.id}"
+def box_link(one: tags.Statement) -> str: return f"{nbs.file_of(one.page)}#{one.id}"
 
 
-def attack_link(page: str, cell: str) -> str: return f"{page}.ipynb#cell-id={cell}"
+def attack_link(page: str, cell: str) -> str: return f"{nbs.file_of(page)}#cell-id={cell}"
 
 
 def table_cell(text: str) -> str:
@@ -51,9 +51,10 @@ def table_cell(text: str) -> str:
 def code_links(one: tags.Statement, names: dict) -> str:
     "Names of code, each a link to its module"
     home = {name: module for module, public in names.items() for name in public}
-    home |= {name: one.page[3:] for name in names.get(one.page[3:], ())}  # its own notebook comes first
-    shown = [(name, home.get(name, name.partition(".")[0])) for name in one.code]
-    return ", ".join(f"[`{name}`](../dp_knockoff/{module}.py)" for name, module in shown)
+    own = next((m for m in names if m.rpartition(".")[2] == nbs.name_of(one.page)), "")
+    home |= {name: own for name in names.get(own, ())}  # its own notebook comes first
+    shown = [(name, home.get(name, name.rpartition(".")[0])) for name in one.code]
+    return ", ".join(f"[`{name}`](../dp_knockoff/{module.replace('.', '/')}.py)" for name, module in shown)
 
 
 def row(one: tags.Statement, names: dict) -> str:
@@ -103,7 +104,8 @@ def own(found: list, titles: dict) -> list:
         shown = [one for one in each if one.name.startswith("Theorem")] or each[:1]
         texts = [f"[{one.name}]({box_link(one)}) ({reference.escape(one.title)})" for one in shown]
         more = [f"{len(each) - len(shown)} more"] * (len(each) > len(shown))
-        lines.append(f"- [{page[:2]} {titles.get(page, page[3:])}]({page}.ipynb): " + "; ".join(texts + more))
+        title = f"{nbs.number_of(page)} {titles.get(page, nbs.name_of(page))}".strip()
+        lines.append(f"- [{title}]({nbs.file_of(page)}): " + "; ".join(texts + more))
     return ["**What we add**, each proved and attacked in its notebook:", "\n".join(lines)] if lines else []
 
 
@@ -112,8 +114,8 @@ def summary(printed: list, ours: int) -> str:
     count = Counter(one.word for one in printed)
     numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
                         for word, said in SAID.items() if count[word])
-    parts = ["Everything that [the paper](90_bibliography.ipynb#pournaderi2021) numbers or labels: where it",
-             "is proved, the code that implements it, the cells that attack it, and the verdict."]
+    parts = ["Everything that [the paper](appendix/a4_bibliography.ipynb#pournaderi2021) numbers or labels:",
+             "where it is proved, the code that implements it, the cells that attack it, and the verdict."]
     if printed: parts.append(f"Of {len(printed)} statements {numbers}.")
     if ours: parts.append(f"{ours} further ones are ours.")
     return " ".join([*parts, "The same as a table for programs: [statements.csv](../docs/statements.csv)."])
@@ -150,7 +152,7 @@ def generated() -> dict:
     titles = {stem: nbs.title_of(book, stem)[0] for stem, book in books.items()}
     written = compact(found, paper, reference.public_names(books), titles)
     for stem in books:
-        path = nbs.NBS / f"{stem}.ipynb"
+        path = nbs.path_of(stem)
         book = json.loads(path.read_text(encoding="utf-8"))
         before = saved(book)
         for cell in book["cells"]: renew(cell, written)

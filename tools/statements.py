@@ -23,9 +23,9 @@ import tags
 
 SOURCES = ("paper", "ours")
 VERDICTS = tuple(paper_map.SAID)  # what a verdict starts with
-OURS = re.compile(r"prop-(\d\d)-(\d+)")
+OURS = re.compile(r"prop-([a-z0-9-]+)-(\d+)")
 INSISTS = re.compile(r"_?(assert|attack|refus|fires|neighbour_search|audit|raises)")  # calls that can fail
-FRAGMENT = re.compile(r"\]\((?:nbs/)?(\w+\.ipynb)?#([^)\s]+)\)")
+FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 
 
 def checks(books: dict, paper: list, names: dict) -> list:
@@ -38,7 +38,7 @@ def checks(books: dict, paper: list, names: dict) -> list:
 
 def where(one: tags.Statement) -> str:
     "For the start of a sentence"
-    return f"nbs/{one.page}.ipynb, cell {one.cell}, {one.id or 'a statement without id'}"
+    return f"nbs/{nbs.file_of(one.page)}, cell {one.cell}, {one.id or 'a statement without id'}"
 
 
 def wrong_tags(found: list) -> list:
@@ -55,11 +55,12 @@ def wrong_tags(found: list) -> list:
 
 
 def wrong_number(one: tags.Statement) -> list:
-    "Our own statements are prop-NN-k, and called NN.k, in notebook NN"
+    "Our own statements are prop-name-k in the notebook of that name, and called NN.k in chapter NN"
     if one.source != "ours": return []
-    number = OURS.fullmatch(one.id)
-    if not number or number[1] != one.page[:2]: return [f"the id is not prop-{one.page[:2]}-k"]
-    return [] if one.name.endswith(f" {number[1]}.{number[2]}") else [f"it is called {one.name!r}"]
+    page, number = nbs.name_of(one.page).replace("_", "-"), OURS.fullmatch(one.id)
+    if not number or number[1] != page: return [f"the id is not prop-{page}-k"]
+    chapter = nbs.number_of(one.page) or nbs.name_of(one.page)
+    return [] if one.name.endswith(f" {chapter}.{number[2]}") else [f"it is called {one.name!r}"]
 
 
 def wrong_text(found: list) -> list:
@@ -161,7 +162,7 @@ def open_proofs(books: dict) -> list:
             starts = tags.PROOF.match(line)
             other = re.match(r"#+ ", line) or tags.OPEN.match(line.strip())
             if begun and (starts or other):
-                wrong.append(f"nbs/{stem}.ipynb, cell {begun}: a proof does not end with $\\square$")
+                wrong.append(f"nbs/{nbs.file_of(stem)}, cell {begun}: a proof does not end with $\\square$")
                 begun = None
             if starts: begun = name
             if tags.QED.search(line): begun = None
@@ -183,7 +184,7 @@ def wrong_links(books: dict, found: list) -> list:
             for link in FRAGMENT.finditer(line):
                 page = (link[1] or stem).removesuffix(".ipynb")
                 if link[2] not in there.get(page, ()):
-                    wrong.append(f"nbs/{stem}.ipynb, cell {name}: {page}.ipynb has no #{link[2]}")
+                    wrong.append(f"nbs/{nbs.file_of(stem)}, cell {name}: {page}.ipynb has no #{link[2]}")
     return wrong
 
 

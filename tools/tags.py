@@ -50,7 +50,7 @@ class Statement:
     def attacks(self) -> list:
         "Pairs (notebook, cell) that attack it"
         parts = [text.rpartition("#") for text in self.attack]
-        return [(page.removesuffix(".ipynb") or self.page, cell) for page, _, cell in parts]
+        return [(page or self.page, cell) for page, _, cell in parts]
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,12 @@ def in_cell(source: str) -> list:
 
 
 def read(books: dict) -> list:
-    "All statements of the notebooks {stem: notebook}"
-    return [replace(found, page=stem, cell=cell["id"])
+    "All statements of the notebooks {stem: notebook}; the attacks name notebooks without their numbers"
+    stems = {nbs.name_of(stem): stem for stem in books}
+    def place(attack):
+        page, mark, cell = attack.rpartition("#")
+        return f"{stems.get(page, page)}{mark}{cell}"
+    return [replace(found, page=stem, cell=cell["id"], attack=tuple(map(place, found.attack)))
             for stem, book in books.items() for cell in book["cells"] if cell["cell_type"] == "markdown"
             for found in in_cell(cell["source"])]
 

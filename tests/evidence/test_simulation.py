@@ -1,0 +1,458 @@
+"The simulator: same numbers whatever the jobs, the methods' own code, and datasets as rows would have them."
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import dp_knockoff.evidence.simulation as simulation
+from dp_knockoff.core.errors import stream
+from dp_knockoff.core.testing import assert_same_law, refusal
+from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.moments import MOST_ROWS, Moments
+from dp_knockoff.evidence.simulation import (
+    CHUNK,
+    METHODS,
+    RUNS,
+    SIZES,
+    Batch,
+    Experiment,
+    Point,
+    World,
+    clamped_normal,
+    clip_for,
+    clipped_law,
+    clipped_world,
+    draw_batch,
+    noise_scales,
+    normal_scores,
+    pair_transform,
+    paper_method,
+    point,
+    release_worlds,
+    run_chunk,
+    run_moments,
+    run_none,
+    run_one,
+    run_products,
+    run_rows,
+    run_two,
+    simulate,
+    solve_blocks,
+)
+from dp_knockoff.evidence.trials import RESPONSE_SDS, ROW_SHARE, planted
+from dp_knockoff.filters.estimate import estimate_coefficients
+from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.private_moments import VARIANCES, noisy_variances, on_directions
+from dp_knockoff.knockoffs.fixed_x import gram
+from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols
+from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
+from dp_knockoff.paper.one_and_two import MethodOne, MethodTwo, filter_one, filter_two, repair
+from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.privacy.samplers import NumpySampler
+from dp_knockoff.selection.inference import bh_threshold
+
+PER_ROUND = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
+SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
+
+
+# ---------------------------------------------------------------- an experiment
+
+def test_budgets():
+    assert Experiment().budget(10**5) == Budget(.2, 1e-3) and Experiment().budget(10) == Budget(.2, .999)
+    assert Experiment(delta="1/n").budget(10**4) == Budget(.2, 1e-4)
+    assert Experiment(delta=.3).budget(9) == Budget(.2, .3)
+
+
+@pytest.mark.parametrize("bad, words", [
+    (dict(k=60), "k=60 is larger than p=50"), (dict(epsilon=0), "epsilon=0"), (dict(delta=2), "delta=2"),
+    (dict(delta="n"), "delta='n'"), (dict(rho=1), "rho=1"), (dict(rho="x"), "rho='x'"),
+    (dict(fdr=1.5), "fdr=1.5"), (dict(bounds="best"), "bounds='best'"), (dict(contrast="x"), "contrast='x'"),
+    (dict(risk=0), "risk=0"), (dict(sigma=0), "sigma=0"), (dict(amplitude=-1), "amplitude=-1"),
+    (dict(p=0), "p=0"), (dict(k=-1), "k=-1"),
+])
+def test_an_experiment_refuses(bad, words): assert words in refusal(Experiment, **bad)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (dict(sizes=[50]), "n=50 is below 2p=100"), (dict(sizes=[1000], methods=["three"]), "method='three'"),
+    (dict(sizes=[MOST_ROWS + 1], methods=["moments"]), "rows are more than 67,108,864"),
+    (dict(sizes=[1000], trials=0), "trials=0"), (dict(sizes=[1000], jobs=0), "jobs=0"),
+])
+def test_simulate_refuses(arguments, words): assert words in refusal(simulate, Experiment(), **arguments)
+
+
+def test_row_bounds_cover():
+    rng = np.random.default_rng(0)
+    for rho in (0., .7):
+        e = Experiment(p=10, k=1, rho=rho, risk=.1)
+        L = np.linalg.cholesky(e.population)
+        longest = [np.linalg.norm(rng.standard_normal((200, 10)) @ L.T, axis=1).max() for _ in range(1000)]
+        assert np.mean(np.array(longest) <= e.row_bound(200)) > .87
+
+
+# ---------------------------------------------------------------- a batch
+
+def test_gram_matrices_are_wishart():
+    "Against Gram matrices of rows, for correlated columns"
+    e, rng = Experiment(p=3, k=1, rho=.6), np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 8, 3)) @ np.linalg.cholesky(e.population).T
+    def entries(S):
+        return np.column_stack([S[:, 0, 0], S[:, 2, 2], S[:, 0, 1], S[:, 0, 2], np.log(np.linalg.det(S))])
+    assert_same_law(entries(draw_batch(e, 8, 20_000, rng).XtX), entries(X.transpose(0, 2, 1) @ X))
+
+
+def test_the_coefficients_of_a_batch_solve_the_normal_equations_in_law():
+    "Mean C beta and covariance sigma^2 G^-1, given the design"
+    e, rng = replace(SMALL, sigma=1.5, rho=.4), np.random.default_rng(0)
+    b = draw_batch(e, 50, 20_000, rng)
+    L = np.linalg.cholesky(gram(b.Sigma, np.repeat(b.s, 8, axis=1)))
+    error = b.coef - np.concatenate([b.C * b.beta, np.zeros_like(b.beta)], axis=1)
+    Z = np.einsum("tji,tj->ti", L, error) / 1.5
+    def watched(Z): return np.column_stack([Z, Z[:, :8] * Z[:, 8:]])
+    assert_same_law(watched(Z), watched(rng.standard_normal(Z.shape)))
+
+
+def test_signals_of_a_batch():
+    b = draw_batch(replace(SMALL, amplitude=2.5), 100, 4000, np.random.default_rng(0))
+    assert ((b.beta == 2.5).sum(1) == 4).all() and ((b.beta == 0).sum(1) == 4).all()
+    assert np.allclose((b.beta != 0).mean(0), .5, atol=.04)
+    assert isinstance(b, Batch) and b.B == SMALL.row_bound(100)
+
+
+# ---------------------------------------------------------------- Methods I and II
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_blocks_solve_what_the_full_matrix_solves(repaired):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        E = rng.standard_normal((5, 5)) * .4
+        Sigma = np.eye(5) + E + E.T - 2 * np.diag(np.diag(E))
+        s, c = rng.uniform(.2, .9), rng.standard_normal(10)
+        A = gram(Sigma, np.full(5, s))
+        M = 2 * Sigma - s * np.eye(5)
+        blocks = solve_blocks(M[None], np.array([[s]]), pair_transform(c)[None], repaired)
+        assert np.allclose(ols(repair(A) if repaired else A, c), pair_transform(blocks)[0])
+
+
+@pytest.mark.parametrize("bounds", ["paper", "corrected", "tight", "coupled"])
+def test_scales_are_those_of_a_real_run(bounds):
+    e = replace(SMALL, bounds=bounds, epsilon=.9, delta=.2)
+    b = replace(draw_batch(e, 5000, 1, np.random.default_rng(0)), B=10.)
+    scatter = np.block([[b.XtX[0], np.ones((8, 1))], [np.ones((1, 8)), np.array([[9e3]])]])
+    m = Moments(5000, np.zeros(9), scatter, 9.9, tuple("abcdefgh"))
+    public = dict(epsilon=.9, delta=.2, row_bound=10., sigma=1., beta_norm=9., bounds=bounds)
+    public |= dict(simulation=True, random_state=0)
+    two = list(filter_two(m, **public).noise.values())
+    assert np.allclose(noise_scales(paper_method(MethodTwo, e, b), b, 1)[0], two, rtol=1e-12)
+    if bounds == "coupled": return
+    one = list(filter_one(m, **public).noise.values())
+    assert np.allclose(noise_scales(paper_method(MethodOne, e, b), b, 3)[0], one, rtol=1e-12)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_the_methods_on_a_batch_are_the_methods(repaired):
+    "The same noise, written out with the full 2p x 2p matrices"
+    e, T, p = replace(SMALL, repaired=repaired), 6, 8
+    b = draw_batch(e, 5000, T, np.random.default_rng(0))
+    one, two = run_one(e, b, np.random.default_rng(5)), run_two(e, b, np.random.default_rng(6))
+    scales_one = noise_scales(paper_method(MethodOne, e, b), b, 3)
+    scales_two = noise_scales(paper_method(MethodTwo, e, b), b, 1)
+    rng, above = np.random.default_rng(5), np.triu_indices(p, 1)
+    upper, laplace = rng.standard_normal((T, len(above[0]))), rng.laplace(size=(T, 1))
+    white, white_two = rng.standard_normal((T, 2 * p)), np.random.default_rng(6).standard_normal((T, 2 * p))
+    for t in range(T):
+        lam_scale, gram_scale, product_scale = scales_one[t]
+        theta = np.zeros((p, p))
+        theta[above] = gram_scale * upper[t]
+        A = gram(b.Sigma[t] + theta + theta.T, np.full(p, b.lam[t, 0] + lam_scale * laplace[t, 0]))
+        exact = gram(b.Sigma[t], np.full(p, b.lam[t, 0])) @ b.coef[t]
+        c = exact + product_scale * pair_transform(white[t])
+        assert np.allclose(one[t], Statistic()(repair(A) if repaired else A, c))
+        assert np.allclose(two[t], csm(b.coef[t] + scales_two[t] * white_two[t]))
+
+
+def test_contrasts_and_the_filter_without_privacy():
+    b = draw_batch(SMALL, 100, 5, np.random.default_rng(0))
+    assert np.array_equal(run_none(SMALL, b, None), csm(b.coef))
+    assert np.array_equal(run_none(replace(SMALL, contrast="lcd"), b, None), lcd(b.coef))
+    b = draw_batch(SMALL, 10**6, 5, np.random.default_rng(0))
+    tight = run_one(replace(SMALL, bounds="tight"), b, np.random.default_rng(1))
+    coupled = run_one(replace(SMALL, bounds="coupled"), b, np.random.default_rng(1))
+    assert np.array_equal(tight, coupled) # coupling is Method II's
+
+
+def test_a_method_that_refuses_selects_nothing():
+    e = Experiment(p=40, k=20)
+    rates = run_chunk(e, ["none", "one", "two"], 90, 0, 30, 0)
+    assert rates["two"].max() == 0 and rates["none"][1].mean() > .1
+    short = replace(draw_batch(e, 90, 3, np.random.default_rng(0)), B=50.)
+    assert np.isnan(run_one(e, short, np.random.default_rng(0))).all()
+    assert np.isnan(run_two(e, short, np.random.default_rng(0))).all()
+    assert knockoff_threshold(np.zeros(5), .2) == np.inf
+
+
+# ---------------------------------------------------------------- the moments filter
+
+def test_a_clamped_normal_variable():
+    "Against integrals"
+    x = np.linspace(-9, 9, 200_001)
+    density = np.exp(-x**2 / 2) / np.exp(-x**2 / 2).sum()
+    a = np.array([.3, 1.0, 2.5, 6.0])
+    inside, square = clamped_normal(a)
+    assert np.allclose(inside, [density @ (np.abs(x) < bound) for bound in a], atol=1e-4)
+    assert np.allclose(square, [density @ np.minimum(x**2, bound**2) for bound in a], atol=1e-4)
+
+
+def test_clipped_law_against_rows():
+    "Means of the clipped moments, from fresh rows; and the world that is made of them"
+    e, n = Experiment(p=8, k=3, rho=.5, amplitude=1.0, sigma=1.5), 200_000
+    rng = stream(3, "rows")
+    X = rng.standard_normal((n, 8)) @ np.linalg.cholesky(e.population).T
+    w = np.minimum(1, clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
+    T, root, w2 = clipped_law(8, .5)
+    assert np.allclose((X * w).T @ (X * w) / n, T @ e.population @ T.T, atol=.01)
+    assert np.allclose((X * w**2).T @ (X * w**2) / n, root @ root.T, atol=.01)
+    assert abs((w**2).mean() - w2) < .005
+    b = draw_batch(e, n, 4, rng)
+    world = clipped_world(e, b)
+    assert isinstance(world, World) and (world.n, world.sigma, world.w2) == (n, 1.5, w2)
+    assert np.allclose(world.gram, T @ b.XtX @ T.T)
+    assert (world.beta == b.beta).all() and (world.root == root).all()
+
+
+def release_rows(e, n, trials, rounds):
+    "What the filter releases of rows: each by itself"
+    clip, found = clip_for(e), []
+    budget = e.budget(n)
+    method = MomentsMethod(epsilon=budget.epsilon, delta=budget.delta, row_bound=clip.row_bound,
+                           response_bound=clip.response_bound, intercept=False, rounds=rounds)
+    root = np.linalg.cholesky(e.population).T
+    for k in range(trials):
+        rng = stream(k, "release rows")
+        X = rng.standard_normal((n, e.p)) @ root
+        beta = np.zeros(e.p)
+        beta[:e.k] = e.amplitude
+        y = X @ beta + e.sigma * rng.standard_normal(n)
+        found.append(method.release(X, y, simulation=True, random_state=rng))
+    return found
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("amplitude", [.15, 1.5])
+def test_releases_without_rows_are_those_of_rows(rounds, amplitude):
+    "Means of every kind of number that is released, for weak signals and for strong ones; and its scales"
+    e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=amplitude), 2000, 150
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, amplitude, 0.0), (T, 1)))
+    batch = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(0, "noise"), rounds)
+    rows = release_rows(e, n, T, rounds)
+    for name in ("gram_sd", "clamped_sd", "weights_sd"):
+        assert np.isclose(getattr(batch, name), getattr(rows[0], name), rtol=1e-9), name
+    assert np.allclose(batch.product_sds[0], rows[0].product_sds[0], rtol=1e-9)
+    assert np.allclose(batch.square_sds[0], rows[0].square_sds[0], rtol=1e-9)
+    names = {"gram": 25.0, "weights": 10.0, "products": 25.0, "squares": 50.0, "clamped": 30.0, "bounds": .1,
+             "product_sds": 2.0, "variances": 60.0}  # with how many of n = 2000 rows they may differ
+    for name, room in names.items():
+        seen = np.array([getattr(r, name) for r in rows])
+        drawn = getattr(batch, name)
+        if name in PER_ROUND: drawn = np.moveaxis(drawn, 1, 0)
+        assert drawn.shape == seen.shape, name
+        far = np.abs(drawn.mean(0) - seen.mean(0))
+        assert (far < room + .03 * np.abs(seen.mean(0))).all(), name
+        if name in ("gram", "products"): assert np.abs(np.log(drawn.std(0) / seen.std(0))).max() < .5
+    sd = np.mean([r.variance_sd for r in rows])
+    assert np.isclose(batch.variance_sd.mean(), sd, rtol=.1) and (sd > 0) == (rounds > 1)
+
+
+def test_scores_without_rows_are_those_of_rows():
+    "|z| of nulls and of signals, four rounds"
+    e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=.15), 2000, 150
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, .15, 0.0), (T, 1)))
+    Z = run_moments(e, b, stream(0, "noise"))
+    rows = []
+    for r in release_rows(e, n, T, None):
+        found = r.estimate()
+        rows.append(np.abs(found.beta / np.sqrt(np.diag(found.V))))
+    rows = np.array(rows)
+    summed = [np.column_stack([z[:, :3].sum(1), z[:, 3:].sum(1)]) for z in (Z, rows)]
+    assert_same_law(*summed)
+    assert (Z >= 0).all() and np.allclose(Z.mean(0), rows.mean(0), rtol=.15)
+    with pytest.raises(AssertionError): assert_same_law(1.5 * summed[0], summed[1])
+
+
+def test_scores_are_estimates_over_their_standard_deviations_trial_by_trial():
+    e, n, T = Experiment(p=12, k=5, rho=.4, epsilon=1.0, delta=1e-3), 3000, 6
+    b = draw_batch(e, n, T, stream(0, "batch"))
+    released = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(1, "noise"))
+    z = normal_scores(released)
+    assert np.allclose(run_moments(e, b, stream(1, "noise")), np.abs(z))
+    assert released.products.shape == (4, T, 12)
+    for t in range(T):
+        own = {name: getattr(released, name)[t] for name in ("gram", "weights", "variances", "variance_sd")}
+        one = replace(released, **own, **{name: getattr(released, name)[:, t] for name in PER_ROUND})
+        found = estimate_coefficients(one)
+        assert np.allclose(z[t], found.beta / np.sqrt(np.diag(found.V)))
+        for k in (1, 2, 3):  # each round starts where those before say
+            so_far = replace(one, **{name: getattr(one, name)[:k] for name in PER_ROUND})
+            start, bound = so_far.next_start()
+            assert np.allclose(one.starts[k], start) and np.isclose(one.bounds[k], bound)
+
+
+def test_noise_of_a_release_without_rows_is_what_it_says():
+    "A world without regression noise and with exact starts: what is left is the noise"
+    T, d, n = 4000, 3, 1000
+    world = World(n, np.tile(400 * np.eye(d), (T, 1, 1)), np.zeros((T, d)), 1e-9, .5, np.eye(d))
+    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), Budget(1.0, 1e-4), stream(0, "noise"), 1)
+    E = r.gram - 400 * np.eye(d)
+    noise = np.column_stack([E[:, 0, 1] / r.gram_sd, E[:, 1, 1] / r.gram_sd / np.sqrt(2),
+                             r.products[0] / r.product_sds[0][:, None], r.squares[0] / r.square_sds[0],
+                             r.clamped[0] / r.clamped_sd, (r.weights - 500) / r.weights_sd])
+    assert_same_law(noise, stream(1, "normal").standard_normal(noise.shape))
+    assert (E == E.transpose(0, 2, 1)).all() and (r.bounds == 3.0).all() and (r.starts == 0).all()
+    assert np.abs(np.corrcoef(noise.T)[np.triu_indices(8, 1)]).max() < .12
+
+
+def test_the_moments_filter_selects_by_benjamini_and_hochberg_and_others_by_knockoffs():
+    name = "simulation n=3000 chunk=2"
+    e = replace(SMALL, amplitude=.2)
+    b = draw_batch(e, 3000, 20, stream(5, name))
+    Z = run_moments(e, b, stream(5, f"{name} method=moments"))
+    W = run_none(e, b, None)
+    found = run_chunk(e, ["none", "moments"], 3000, 2, 20, 5)
+    tests = np.array([z >= bh_threshold(z, e.fdr) for z in Z])
+    knockoffs = np.array([w >= knockoff_threshold(w, e.fdr) for w in W])
+    assert np.allclose(found["moments"], error_rates(tests, b.beta))
+    assert np.allclose(found["none"], error_rates(knockoffs, b.beta)) and 0 < tests.mean() < 1
+
+
+def test_bounds_of_the_simulator_are_those_of_the_trials():
+    "Exactly for independent columns; on average over the places of the signals for correlated ones"
+    clip = clip_for(Experiment())
+    _, _, _, B, By = planted(10)(np.random.default_rng(0))
+    assert np.isclose(clip.row_bound, B) and np.isclose(clip.response_bound, By) and not clip.intercept
+    squares = [planted(10, rho=.5)(np.random.default_rng(k))[4]**2 for k in range(2000)]
+    assert np.isclose(clip_for(Experiment(rho=.5)).response_bound**2, np.mean(squares), rtol=.02)
+
+
+# ---------------------------------------------------------------- points
+
+@pytest.mark.parametrize("rho", [0, .5])
+@pytest.mark.parametrize("sigma", [.5, 3.0])
+def test_response_bounds_are_standard_deviations_of_a_response(rho, sigma):
+    "Of one whose signals lie at random places"
+    e, rng = Experiment(p=6, k=3, amplitude=2.0, rho=rho, sigma=sigma), np.random.default_rng(0)
+    places = np.argsort(rng.random((4000, 6)), axis=1) < 3
+    beta = 2.0 * places
+    spread = np.sqrt(np.mean(np.einsum("ti,ij,tj->t", beta, e.population, beta)) + sigma**2)
+    assert np.isclose(clip_for(e).response_bound, ROW_SHARE * RESPONSE_SDS * spread, rtol=.02)
+    assert np.isclose(simulation._response_bound(e), RESPONSE_SDS * spread, rtol=.02)
+
+
+def test_noise_on_variances_is_that_of_a_release_along_the_same_directions():
+    "Also where they are nearly parallel"
+    T, d, n, budget = 3, 4, 5000, Budget(1.0, 1e-4)
+    G = n * (.1 * np.eye(d) + .9)
+    world = World(n, np.tile(G, (T, 1, 1)), np.zeros((T, d)), 1.0, .5, np.linalg.cholesky(G / n))
+    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), budget, stream(0, "noise"), 3)
+    for k in range(T):
+        directions = on_directions(r.inverse[0][k])
+        clip = Clip(2.0, float(r.bounds[-1, k]), intercept=False)
+        share = analytic_ratio(budget) * np.sqrt(VARIANCES)
+        drawn = noisy_variances(np.zeros(d, dtype=int), clip, directions, share, NumpySampler(0))
+        assert np.isclose(r.variance_sd[k], drawn["variance_sd"], rtol=1e-3)
+
+
+def test_variances_are_those_along_the_rows_of_the_inverse():
+    "Residual square times its share along a unit vector: what the fit left, and regression noise"
+    rng, n, d, sigma = np.random.default_rng(0), 500, 3, 2.0
+    Q = np.linalg.inv(n * np.array([[2.0, .9, 0], [.9, 1.0, .3], [0, .3, .5]]))
+    root = rng.standard_normal((d, d))
+    world = World(n, np.eye(d)[None], np.zeros((1, d)), sigma, .5, root)
+    r = SimpleNamespace(inverse=(Q[None], None), bounds=np.ones((1, 1)))
+    found = simulation._noisy_variances(world, r, np.zeros(1), np.ones(1), 1e12, Clip(2.0, 3.0), rng)
+    q = [row / np.linalg.norm(row) for row in Q]
+    assert np.allclose(found["variances"][0], [n * sigma**2 * np.sum((u @ root)**2) for u in q], rtol=1e-6)
+
+
+def test_numbers_depend_on_the_seed_only():
+    runs = [simulate(SMALL, [2000, 5000], trials=2 * CHUNK + 7, seed=3, jobs=jobs) for jobs in (1, 2, 5)]
+    assert runs[0] == runs[1] == runs[2] and {pt.trials for pt in runs[0]} == {2 * CHUNK + 7}
+    both = simulate(SMALL, [2000, 5000], ["none", "two"], trials=20, seed=3)
+    assert simulate(SMALL, [5000], ["two"], trials=20, seed=3)[0] == both[3]
+    assert (simulate(SMALL, [5000], ["none"], trials=200, seed=4)
+            != simulate(SMALL, [5000], ["none"], trials=200, seed=3))
+
+
+def test_points_that_were_computed_before():
+    "Version 0.1 gave these: the paper's setting, 100 trials"
+    points = simulate(Experiment(), [31623, 125893], ["none", "one", "two"], trials=100, seed=0)
+    assert [(pt.method, pt.n) for pt in points[:3]] == [("none", 31623), ("one", 31623), ("two", 31623)]
+    assert np.allclose([pt.power for pt in points], POWERS, atol=1e-12)
+    assert np.allclose([pt.fdr for pt in points], FDRS, atol=1e-12)
+
+
+POWERS = [1.0, 0.0, 0.0593333333333, 1.0, 0.0073333333333, 0.5553333333333]
+FDRS = [0.2021888983877, 0.0, 0.0778913586414, 0.1734235084511, 0.028, 0.1541433845137]
+
+
+def test_every_draw_has_a_stream_of_its_own(monkeypatch):
+    names, original = [], simulation.stream
+
+    def recording(seed, name):
+        names.append(name)
+        return original(seed, name)
+
+    monkeypatch.setattr(simulation, "stream", recording)
+    simulate(SMALL, [2000, 3000], trials=CHUNK + 1)
+    names = [name for name in names if not name.startswith("clipped")] # drawn once, for all
+    assert len(names) == len(set(names)) == 2 * 2 * 6                  # sizes x chunks x (data and methods)
+
+
+def test_points_are_told_as_they_are_finished():
+    told = []
+    points = simulate(SMALL, [2000, 3000], ["none", "two"], trials=10, done=told.append)
+    assert told == [points[:2], points[2:]] and isinstance(points[0], Point)
+
+
+def test_a_point():
+    pt = point("two", 7, np.array([[0, .5, .1, .2], [1., 1, 0, 0]]))
+    expected = [.2, .5, .25, np.std([0, .5, .1, .2]) / 2]
+    assert np.allclose([pt.fdr, pt.power, pt.power_se, pt.fdr_se], expected) and pt.trials == 4
+    assert (pt.method, pt.n) == ("two", 7)
+
+
+def test_words_and_sizes():
+    assert METHODS == tuple(RUNS) == ("none", "one", "two", "moments", "products")
+    assert len(SIZES) == 15 and SIZES[0] == 1000 and SIZES[-1] == 3981072
+
+
+# ---------------------------------------------------------------- on rows
+
+def test_rows_of_any_design():
+    def binary(rng): return rng.integers(0, 2, (3000, 8)) - .5
+    rates, again = (run_rows(replace(SMALL, k=6), binary, trials=10, seed=1) for _ in range(2))
+    assert rates["none"].shape == (2, 10) and rates["none"][1].mean() == 1
+    assert set(rates) == set(METHODS) and all((rates[m] == again[m]).all() for m in rates)
+    def short(rng): return rng.standard_normal((20, 8))
+    assert run_rows(SMALL, short, ["two"], trials=3)["two"].max() == 0 # refused
+
+
+def test_products_without_rows_are_those_of_rows():
+    "Statistics of the products filter from moments and from rows have one law"
+    e = replace(SMALL, rho=.5, amplitude=1.0)
+    draws = 400
+    b = draw_batch(e, 500, draws, stream(0, "designs"))
+    W = run_products(e, b, stream(0, "noise"))
+    rows = []
+    rng = stream(1, "rows")
+    root = np.linalg.cholesky(e.population).T
+    for beta in b.beta:
+        X = rng.standard_normal((500, e.p)) @ root
+        y = X @ beta + rng.standard_normal(500)
+        rows.append(simulation._row_filters(e, X, y, beta, rng)["products"]().W)
+    rows = np.array(rows)
+    found = [np.column_stack([(w * (b.beta != 0)).sum(1), (w * (b.beta == 0)).sum(1)]) for w in (W, rows)]
+    assert_same_law(*found)
+    with pytest.raises(AssertionError): assert_same_law(1.5 * found[0], found[1])

