@@ -9,30 +9,63 @@ import difflib
 import numbers
 
 # %% auto #0
-__all__ = ['LARGEST', 'InputError', 'shown', 'listed', 'guess', 'check_fraction', 'check_positive', 'check_count', 'check_given',
+__all__ = ['LARGEST', 'shown', 'InputError', 'listed', 'guess', 'check_fraction', 'check_positive', 'check_count', 'check_given',
            'check_option', 'stream']
-
-# %% ../../nbs/core/errors.ipynb #6a49066e
-class InputError(ValueError):
-    "Bad input: the message names the argument or the column, and the way out; the `details` are private"
-    def __init__(self,
-        message: str,    # one sentence, fit to be published
-        details="",      # what it may not say about data: cells, counts, rows; a sentence of its own
-    ):
-        super().__init__(message)
-        self.details = str(details)
-
-    def at(self,
-        where: str, # a file, a chunk, a table
-    ) -> InputError:
-        "The same sentence about something that stands there"
-        return InputError(f"{where}: {self}", self.details)
 
 # %% ../../nbs/core/errors.ipynb #c3583155
 def shown(value) -> str:
     "A value for a message: its repr, on one line and not too long"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
+
+# %% ../../nbs/core/errors.ipynb #6a49066e
+class InputError(ValueError):
+    "Bad input, in fields; `said` makes the sentence, and the `details` are never part of it"
+    def __init__(self,
+        argument: str,     # what is wrong: an argument's name, or a column, a file, a row of a table
+        value=...,         # what was passed for it; ...: nothing was
+        problem: str = "", # what is wrong with it: the rest of the first half of the sentence
+        remedy: str = "",  # what to do instead: the second half
+        *,
+        where: str = "",   # where it stands: a file, a chunk, a table
+        details="",        # what may not be published: cells, counts, rows; a sentence of its own
+    ):
+        self.argument, self.value, self.problem, self.remedy = argument, value, problem, remedy
+        self.where, self.details = where, str(details)
+        super().__init__(self.said())
+
+    def said(self,
+        spelled=None, # how a front end spells an argument with its value: f(argument, value) -> text
+    ) -> str:
+        "One sentence, fit to be published"
+        subject = (spelled or _in_python)(self.argument, self.value)
+        parts = [f"{self.where}: " if self.where else "", subject,
+                 f" {self.problem}" if self.problem else "", f": {self.remedy}" if self.remedy else ""]
+        return "".join(parts)
+
+    def at(self,
+        where: str, # a file, a chunk, a table
+    ) -> InputError:
+        "The same error, about something that stands there"
+        place = f"{where}: {self.where}" if self.where else where
+        fields = self.argument, self.value, self.problem, self.remedy
+        return InputError(*fields, where=place, details=self.details)
+
+    def __reduce__(self):
+        value = ... if self.value is ... else _Shown(shown(self.value))  # the value itself may not travel
+        return _input_error, ((self.argument, value, self.problem, self.remedy), self.where, self.details)
+
+def _in_python(argument: str, value) -> str:
+    "An argument as Python code spells it"
+    return argument if value is ... else f"{argument}={shown(value)}"
+
+class _Shown(str):
+    "A value that is only known as it was shown"
+    def __repr__(self): return str(self)
+
+def _input_error(fields: tuple, where: str, details: str) -> InputError:
+    "The error that was pickled"
+    return InputError(*fields, where=where, details=details)
 
 # %% ../../nbs/core/errors.ipynb #d3d29791
 def listed(
@@ -59,11 +92,11 @@ def guess(
 def check_fraction(
     name: str,    # argument's name, as the user spelled it
     value,        # what the user passed
-    way_out: str, # the rest of the sentence: what to pass instead
+    remedy: str,  # the rest of the sentence: what to pass instead
 ) -> float:       # the value, as a float
     "A number strictly between 0 and 1, or a sentence"
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 1e-12 < value < 1:
-        raise InputError(f"{name}={shown(value)} is not a number strictly between 0 and 1: {way_out}")
+        raise InputError(name, value, "is not a number strictly between 0 and 1", remedy)
     return float(value)
 
 # %% ../../nbs/core/errors.ipynb #781b90c3
@@ -72,14 +105,13 @@ LARGEST = 1e150 # numbers beyond it are refused: their squares would not be fini
 def check_positive(
     name: str,              # argument's name
     value,                  # what the user passed
-    way_out: str,           # what to pass instead
+    remedy: str,           # what to pass instead
     zero: bool = False,     # is zero allowed too?
 ) -> float:                 # the value, as a float
     "A finite number above zero (or at least zero), or a sentence"
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) < LARGEST
     if not fits or value < 0 or (value == 0 and not zero):
-        sign = ">=" if zero else ">"
-        raise InputError(f"{name}={shown(value)} is not a finite number {sign} 0: {way_out}")
+        raise InputError(name, value, f"is not a finite number {'>=' if zero else '>'} 0", remedy)
     return float(value)
 
 # %% ../../nbs/core/errors.ipynb #a809cd76
@@ -90,17 +122,17 @@ def check_count(
 ) -> int:           # the value, as an int
     "A whole number of at least `least`, or a sentence"
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={shown(value)} is not a whole number of at least {least}: pass an int")
+        raise InputError(name, value, f"is not a whole number of at least {least}", "pass an int")
     return int(value)
 
 # %% ../../nbs/core/errors.ipynb #23916a69
 def check_given(
     name: str,    # argument's name
     value,        # what the user passed, or None
-    way_out: str, # what to pass
+    remedy: str, # what to pass
 ):                # the value
     "Anything but None, or a sentence"
-    if value is None: raise InputError(f"{name} is missing: {way_out}")
+    if value is None: raise InputError(name, problem="is missing", remedy=remedy)
     return value
 
 # %% ../../nbs/core/errors.ipynb #f132b7da
@@ -114,7 +146,7 @@ def check_option(
     def same(option): return plain and isinstance(value, bool) == isinstance(option, bool) and value == option
     if not any(value is option or same(option) for option in options):
         choices = ", ".join(map(repr, options))
-        raise InputError(f"{name}={shown(value)} is unknown{guess(value, options)}: choose one of {choices}")
+        raise InputError(name, value, f"is unknown{guess(value, options)}", f"choose one of {choices}")
     return value
 
 # %% ../../nbs/core/errors.ipynb #7f07f46d

@@ -61,7 +61,7 @@ def _dask_source(label: str, names: tuple, partitions, rows, progress, encoding=
         except InputError: raise
         except Exception as error:
             raise InputError(f"{label} could not be computed ({type(error).__name__}): "
-                             "see the workers' logs, then try again", reason(error)) from error
+                             "see the workers' logs, then try again", details=reason(error)) from error
         if progress and count: progress(count)
         return total
     return Source(label, encoding.encoded(names) if encoding else names, read, rows, progress)

@@ -92,7 +92,7 @@ def reason(error) -> str:
 
 def _broken(where: str, error) -> InputError:
     "The sentence about a file that cannot be read to its end"
-    return InputError(f"{where} is damaged or ends too early: write it again", reason(error))
+    return InputError(f"{where} is damaged or ends too early: write it again", details=reason(error))
 
 def _guarded(items, explain):
     "The items of a reader, with its errors turned into a sentence by `explain(error)`"
@@ -307,7 +307,7 @@ def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputEr
                 where = f"column {column.name!r} of {path!r}"
                 return InputError(f"{where} holds something that is no number: "
                                   "correct or drop that line, or leave the column out with columns=[...]",
-                                  f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}.")
+                                  details=f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}.")
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
     return _csv_broken(path, error)
@@ -365,7 +365,7 @@ def open_query(
     need("polars")
     label = "the query"
     def explain(error):
-        return InputError(f"{label} fails: collect it on its own to see why", reason(error))
+        return InputError(f"{label} fails: collect it on its own to see why", details=reason(error))
     def schemas(): yield dict(nw.from_native(query).collect_schema())
     types = next(_guarded(schemas(), explain))
     names = Header(label, list(types), types).features(target, columns, encoding)

@@ -118,7 +118,7 @@ def missing_values(
     others = f" and more in {len(counts) - most} other columns" if len(counts) > most else ""
     word = "column" if len(counts) == 1 else "columns"
     return InputError(f"{where} has {what} in {word} {listed(counts, most)}: drop or impute those rows",
-                      f"In rows {start} to {stop - 1} there are {columns}{others}{more}.")
+                      details=f"In rows {start} to {stop - 1} there are {columns}{others}{more}.")
 
 def _nulls(piece: Piece) -> InputError | None:
     "The sentence about nulls in a table, if there are any"

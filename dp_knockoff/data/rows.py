@@ -283,7 +283,7 @@ def not_finite(
         bad = np.flatnonzero(~np.isfinite(column))
         if bad.size:
             return InputError(f"column {name!r} has NaN or infinite values: drop or impute those rows",
-                              f"The first is {column[bad[0]]}, in row {first_row + bad[0]}.")
+                              details=f"The first is {column[bad[0]]}, in row {first_row + bad[0]}.")
     j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
     return InputError(f"column {[*names, response][j]!r} is so large that its squares overflow: rescale it")
 

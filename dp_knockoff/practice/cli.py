@@ -872,7 +872,7 @@ def _select(args) -> None:
         method, question, draw = _asked(args)
         if args.dry_run: return print(_forecast(args, method, question, draw))
         selection = _selection(args, method, question, draw)
-    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
     lost = [] # a file that cannot be written must not keep what was paid for from being shown
     if args.save_release: lost += _tried(_save_release, selection.release, args.save_release)
     for out in args.out: lost += _tried(_write_selection, selection, out, **_told(args))
@@ -940,7 +940,7 @@ def _release(args) -> None:
     "Check, read, release, save; say what was spent and guaranteed, and how to go on"
     from dp_knockoff.core.errors import InputError
     try: release = _made(args)
-    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
     _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
@@ -1055,7 +1055,7 @@ def _moments(args) -> None:
         try:
             clip = _clip_of(args, _open(args))
             with _row_bar() as bar: total = _open(args, bar.update)(clip)
-        except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+        except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
     print(f"Moments of {total.n:,} rows, which reveal the data, written to {total.save(args.out)}")
     if isinstance(total, ExactMoments):
         clip = total.clip
@@ -1114,7 +1114,7 @@ def _plan_table(args) -> None:
         question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
         method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
         found = plan(scenario, method, args.power, seed=args.seed, question=question)
-    except InputError as error: raise InputError(_spelled(str(error)), error.details) from None
+    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")

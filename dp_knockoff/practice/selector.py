@@ -254,7 +254,7 @@ def _about_X(error: InputError) -> InputError:
     "The same sentence, with the way out that there is here"
     text = str(error)
     for elsewhere, here in _HERE.items(): text = text.replace(elsewhere, here)
-    return InputError(text, error.details)
+    return InputError(text, details=error.details)
 
 # %% ../../nbs/8_practice/selector.ipynb #f383f2f4
 def _check_sums(method: Method, described: bool) -> None:

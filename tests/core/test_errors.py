@@ -103,7 +103,7 @@ def test_an_input_error_is_a_value_error(): assert issubclass(InputError, ValueE
 
 
 def test_details_are_there_for_who_asks_and_nowhere_else():
-    error = InputError("column 'age' is no number", "Row 17 holds 'n/a'.")
+    error = InputError("column 'age' is no number", details="Row 17 holds 'n/a'.")
     assert error.details == "Row 17 holds 'n/a'." and InputError("no").details == ""
     for shown_to_all in (str(error), repr(error), str(error.args)): assert "17" not in shown_to_all
     there = error.at("a file")
@@ -111,6 +111,6 @@ def test_details_are_there_for_who_asks_and_nowhere_else():
 
 
 def test_details_travel_between_processes():
-    error = InputError("no", "Row 17.")
+    error = InputError("no", details="Row 17.")
     for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert (str(copied), copied.details) == ("no", "Row 17.")

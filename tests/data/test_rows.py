@@ -191,7 +191,7 @@ class Number:
         time.sleep(self.seconds)
         return np.array([[self.value]]), np.ones(1)
 
-    def fault(self, A, b): return InputError("one is no number", f"It is {self.value}.")
+    def fault(self, A, b): return InputError("one is no number", details=f"It is {self.value}.")
 
 
 def first_number(A, b):
