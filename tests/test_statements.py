@@ -226,7 +226,7 @@ def test_the_map_links_everything():
 
 def test_the_map_is_written_into_its_own_cell_only():
     own, other = cell(paper_map.BEGIN + "\nold\n" + paper_map.END), cell("Text")
-    for one in (own, other): paper_map.renew(one, f"{paper_map.BEGIN}\nnew")
+    for one in (own, other): paper_map.renew(one, f"{paper_map.BEGIN}\nnew", {})
     assert "".join(own["source"]).endswith("new") and other["source"] == "Text"
 
 
@@ -301,3 +301,13 @@ def test_a_proof_in_two_cells_is_set_off_in_both():
     second, after = boxes.with_proofs("Second. $\\square$\n\nAfter", still)
     assert still and not after and "{container} proof" in first and "{container} proof" in second
     assert second.rindex(boxes.PROOF_FENCE) < second.index("After")
+
+
+def test_a_chapter_can_get_another_number():
+    box = tagged("prop-thing-1", "Theorem 20.1", "ours")
+    text = f"{box}\n\nSee [Theorem 20.1](a/20_thing.ipynb#prop-thing-1) and [it](#prop-thing-1)."
+    names = paper_map.our_names([tags.Statement(id="prop-thing-1", name="Theorem 20.1", source="ours",
+                                                page="07_thing")])
+    assert names == {"prop-thing-1": "Theorem 07.1"}
+    assert paper_map.numbered(text, names) == text.replace("Theorem 20.1", "Theorem 07.1")
+    assert paper_map.numbered(text, {"prop-thing-1": "Theorem 20.1"}) == text

@@ -35,6 +35,26 @@ def anchored(source: str) -> str:
     return "\n".join(lines)
 
 
+def numbered(source: str, names: dict) -> str:
+    "A markdown cell whose boxes and links call our statements by their names {id: name}"
+    for name in re.findall(r"(?m)^(?:> ?)?id: (prop-[\w-]+)$", source):
+        called = re.search(rf"id: {name}\n(?:> ?)?name: (.+)", source)
+        if called and name in names and called[1] != names[name]:
+            source = source.replace(f"name: {called[1]}\n", f"name: {names[name]}\n")
+            source = source.replace(f"**{called[1]}**", f"**{names[name]}**")
+    def link(match):
+        kind, name = match[1], names.get(match[3], "")
+        return f"[{name}]({match[2]}#{match[3]})" if name.startswith(f"{kind} ") else match[0]
+    return re.sub(r"\[([A-Z][a-z]+) [a-z\d_]+\.\d+\]\(([^)#\s]*)#(prop-[\w-]+)\)", link, source)
+
+
+def our_names(found: list) -> dict:
+    "What our statements are called: {prop-thing-2 in chapter 12: Theorem 12.2}"
+    ours = [one for one in found if one.source == "ours"]
+    return {one.id: f"{one.name.partition(' ')[0]} {nbs.number_of(one.page) or nbs.name_of(one.page)}."
+                    f"{one.id.rpartition('-')[2]}" for one in ours}
+
+
 def box_link(one: tags.Statement) -> str: return f"{nbs.file_of(one.page)}#{one.id}"
 
 
@@ -155,16 +175,16 @@ def generated() -> dict:
         path = nbs.path_of(stem)
         book = json.loads(path.read_text(encoding="utf-8"))
         before = saved(book)
-        for cell in book["cells"]: renew(cell, written)
+        for cell in book["cells"]: renew(cell, written, our_names(found))
         if saved(book) != before: files[path] = saved(book)
     return files | {MAP: map_csv(found, paper)}
 
 
-def renew(cell: dict, written: str):
-    "Put the map where it belongs, and a link target behind every tag"
+def renew(cell: dict, written: str, names: dict):
+    "Put the map where it belongs, a link target behind every tag, and numbers into names"
     if cell["cell_type"] != "markdown": return
     source = nbs.joined(cell["source"])
-    new = written if source.startswith(BEGIN) else anchored(source)
+    new = written if source.startswith(BEGIN) else numbered(anchored(source), names)
     if new != source: cell["source"] = new.splitlines(keepends=True)
 
 
