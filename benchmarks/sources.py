@@ -79,7 +79,7 @@ def read_bytes(path):
 
 def ours(path):
     "Moments of all rows"
-    from dp_knockoff.data.sources import moments_of
+    from dp_knockoff.data.source import moments_of
     target = path.with_name("y.npy") if path.suffix == ".npy" else "y"
     return moments_of(path, target).n
 
@@ -87,7 +87,7 @@ def count(X, y): return len(y)
 
 def collected(path):
     "The cheapest summary there is: what is left is the pass itself, and its look for values not finite"
-    from dp_knockoff.data.sources import open_source
+    from dp_knockoff.data.source import open_source
     target = path.with_name("y.npy") if path.suffix == ".npy" else "y"
     return open_source(path, target).collect(count)
 
@@ -122,7 +122,7 @@ def child(path, route):
 def measure_here(path, route):
     "In the child: import what is needed (imports take no time but memory), then measure"
     _, function = ROUTES[path.name][route]
-    for module in ("narwhals", "polars", "pyarrow.parquet", "dp_knockoff.data.sources"): import_module(module)
+    for module in ("narwhals", "polars", "pyarrow.parquet", "dp_knockoff.data.source"): import_module(module)
     wall, cpu = time.perf_counter(), time.process_time()
     function(path)
     print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak_memory()]))

@@ -14,7 +14,7 @@ _modules = {
     "DPKnockoffSelector": "practice.selector", "ReleaseSelector": "practice.selector",
     "plot_selection": "practice.plots", "plot_effects": "practice.plots", "plot_noise": "practice.plots", "write_report": "practice.report",
     # data and bounds
-    "open_source": "data.sources", "moments_of": "data.sources", "Source": "data.passes", "Moments": "data.moments",
+    "open_source": "data.source", "moments_of": "data.source", "Source": "data.source", "Moments": "data.moments",
     "ExactMoments": "data.moments", "Clip": "data.clip", "Dictionary": "data.dictionary", "as_dictionary": "data.dictionary",
     # public laws of rows
     "Gaussian": "knockoffs.laws", "Levels": "knockoffs.laws", "Independent": "knockoffs.laws", "Blocks": "knockoffs.laws", "check_law": "knockoffs.laws",

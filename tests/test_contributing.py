@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dp_knockoff.core.errors import InputError
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, takes
 from dp_knockoff.privacy.mechanisms import Budget, gaussian_divergence
 from dp_knockoff.selection.release import SIMULATION, Release, Selection, select

@@ -17,7 +17,7 @@ from dp_knockoff.core.testing import fires
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import ar1, linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import moments_of
+from dp_knockoff.data.source import moments_of
 from dp_knockoff.evidence.audit import Leak, assert_white, record, replay, squared_distance
 from dp_knockoff.filters.estimate import PrivateMoments
 from dp_knockoff.filters.labels_method import LabelsMethod

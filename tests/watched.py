@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dp_knockoff.data.passes import Source
+from dp_knockoff.data.source import Source
 from dp_knockoff.privacy.samplers import NumpySampler
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from ..core.errors import InputError, guess, listed, shown
 from .clip import INTERCEPT, Clip
 from .moments import ExactMoments, named, summariser
-from .rows import Rows, block_rows, check_unique, not_finite, sum_blocks
+from .rows import Rows, block_rows, check_unique, is_table, not_finite, sum_blocks
 
 # %% auto #0
-__all__ = ['Piece', 'sum_pieces', 'missing_values', 'Source', 'MomentsSource', 'Header', 'same_columns', 'is_table', 'open_table',
+__all__ = ['Piece', 'sum_pieces', 'missing_values', 'Source', 'MomentsSource', 'Header', 'same_columns', 'open_table',
            'batch_rows', 'open_rows']
 
 # %% ../../nbs/data/passes.ipynb #edf187ba
@@ -394,11 +394,6 @@ def same_columns(
     if new: raise InputError(f"{where} has a column {new[0]!r}, but {first} has not: {way_out}")
 
 # %% ../../nbs/data/passes.ipynb #5c39e566
-def is_table(data) -> bool:
-    "Is it a table of one of the kinds that narwhals speaks?"
-    from narwhals.stable.v1.dependencies import is_into_dataframe
-    return is_into_dataframe(data)
-
 def open_table(
     where: str,   # what it is, for messages
     table,        # pandas, polars or Arrow

@@ -20,8 +20,8 @@ from ..core.errors import InputError, listed, shown
 
 # %% auto #0
 __all__ = ['AHEAD', 'GROUP', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats',
-           'objects_as_floats', 'check_aligned', 'block_rows', 'Rows', 'Block', 'not_finite', 'one_blas_thread',
-           'sum_blocks']
+           'objects_as_floats', 'is_table', 'check_aligned', 'block_rows', 'Rows', 'Block', 'not_finite',
+           'one_blas_thread', 'sum_blocks']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(
@@ -136,6 +136,11 @@ def _kind_of(column: np.ndarray) -> str:
     return next((type(v).__name__ for v in column if not isinstance(v, (int, float, np.number))), "object")
 
 # %% ../../nbs/data/rows.ipynb #67f25522
+def is_table(data) -> bool:
+    "Is it a table of one of the kinds that narwhals speaks?"
+    from narwhals.stable.v1.dependencies import is_into_dataframe
+    return is_into_dataframe(data)
+
 def _check_numeric(
     table, # as narwhals sees it
 ) -> None:

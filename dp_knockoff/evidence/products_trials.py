@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import stream
 from ..core.variables import Variables
 from ..data.models import ar1
-from ..data.sources import open_source
+from ..data.source import open_source
 from ..filters.products_method import products_filter
 from ..knockoffs.laws import Gaussian, Independent, Law, Levels, law_units, open_uniforms
 from ..knockoffs.threshold import error_rates

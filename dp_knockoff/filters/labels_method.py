@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import InputError, check_count, check_given, check_positive, listed
 from ..data.clip import BITS, Clip
 from ..data.moments import ExactMoments, fresh_id, summariser
-from ..data.sources import open_source
+from ..data.source import open_source
 from .estimate import CanonicalRelease, bound_finding, column_findings, gain, unit_in_words
 from .private_moments import ROUND_UP, strict_mu
 from ..privacy.ledger import charged

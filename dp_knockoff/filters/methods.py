@@ -12,8 +12,7 @@ import numpy as np
 from ..core.errors import InputError, check_option, check_positive, shown, stream
 from ..core.variables import Variables
 from ..data.moments import Moments, summariser
-from ..data.passes import MomentsSource, Source
-from ..data.sources import open_source
+from ..data.source import MomentsSource, Source, open_source
 from .labels_method import LabelsMethod
 from .moments_method import MomentsMethod, moments_filter
 from .products_method import ProductsMethod, products_filter

@@ -14,8 +14,7 @@ import numpy as np
 from ..core.errors import InputError, check_count, check_positive
 from ..data.clip import Clip
 from ..data.moments import fresh_id
-from ..data.passes import MomentsSource
-from ..data.sources import open_source
+from ..data.source import MomentsSource, open_source
 from .estimate import PrivateMoments, unit_in_words
 from dp_knockoff.filters.private_moments import (
     BALANCE,

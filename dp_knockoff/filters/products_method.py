@@ -25,7 +25,7 @@ from dp_knockoff.core.errors import (
 from ..core.variables import Variables
 from ..data.clip import Clip, clipped_rows, on_grid
 from ..data.moments import MOST_ROWS, fresh_id
-from ..data.passes import MomentsSource, Source
+from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, gain, unit_in_words
 from .private_moments import CHECK, Units, check_moderate, noisy_products, strict_mu
 from dp_knockoff.knockoffs.laws import (

@@ -13,9 +13,8 @@ import numpy as np
 from ..core.errors import LARGEST, InputError, listed, shown, stream
 from ..core.variables import Variables
 from ..data.dictionary import join_groups
-from ..data.passes import Source
 from ..data.rows import as_matrix, check_unique, column_names
-from ..data.sources import open_source
+from ..data.source import Source, open_source
 from .fixed_x import choose_s, knockoff_root
 
 # %% auto #0

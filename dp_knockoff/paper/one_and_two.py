@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import LARGEST, InputError, check_given, check_option, check_positive, shown
-from ..data.sources import open_source
+from ..data.source import open_source
 from ..knockoffs.fixed_x import Knockoffs, gram, knockoffs_of
 from ..knockoffs.statistics import Statistic, ols, ridge
 from dp_knockoff.paper.sensitivity import (

@@ -240,7 +240,7 @@ def _law(option: str, path: str):
 
     from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.files import file_header, find_files
-    from dp_knockoff.data.sources import open_source
+    from dp_knockoff.data.source import open_source
     from dp_knockoff.knockoffs.laws import Gaussian
     if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
         raise InputError(f"{option} {path!r} is no public table: give a .csv or .parquet file "
@@ -595,7 +595,7 @@ def _open(args, progress=None):
     "The source behind the files"
     from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.data.sources import open_source
+    from dp_knockoff.data.source import open_source
     collected = all(path.lower().endswith(".npz") for path in args.data)
     dictionary = as_dictionary(args.dictionary) if args.dictionary else None
     if not (args.target or collected or getattr(dictionary, "target", None)):
@@ -748,7 +748,7 @@ def _forecast_moments(args, method, source, scenario, question) -> tuple: # line
     from dataclasses import replace
 
     from dp_knockoff.core.errors import InputError
-    from dp_knockoff.data.passes import MomentsSource
+    from dp_knockoff.data.source import MomentsSource
     from dp_knockoff.filters.moments_method import check_bound
     from dp_knockoff.practice.planning import outlook
     collected = isinstance(source, MomentsSource)
@@ -841,7 +841,7 @@ def _forecast(args, method, question, draw: dict) -> str:
 def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
     "The same in lines, and as numbers"
     from dp_knockoff.core.errors import InputError
-    from dp_knockoff.data.passes import MomentsSource
+    from dp_knockoff.data.source import MomentsSource
     if method is None:
         return ["This release exists already: selecting from it spends nothing. No row was read."], {}
     if method.word not in _FORECASTS:
@@ -992,7 +992,7 @@ def _dictionary(args) -> None:
     "Print or write a dictionary to be filled in"
     from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.dictionary import template
-    from dp_knockoff.data.sources import types_of
+    from dp_knockoff.data.source import types_of
     if args.out and not args.out.lower().endswith(".toml"):
         raise InputError(f"--out {args.out!r} does not end in .toml: choose a name like columns.toml")
     if args.out and os.path.exists(args.out):

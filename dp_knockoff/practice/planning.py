@@ -25,8 +25,8 @@ from ..core.variables import Variables
 from ..data.clip import Clip
 from ..data.dictionary import Column, Dictionary, as_dictionary
 from ..data.moments import MOST_ROWS
-from ..data.passes import Source
 from ..data.rows import block_rows, one_blas_thread
+from ..data.source import Source
 from ..evidence.simulation import RUNS, Experiment, simulate
 from ..evidence.trials import RESPONSE_SDS
 from ..filters.moments_method import ROUNDS, MomentsMethod

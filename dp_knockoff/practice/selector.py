@@ -24,9 +24,16 @@ from ..data.clip import INTERCEPT, Clip
 from ..data.cluster import is_dask
 from ..data.dictionary import as_dictionary
 from ..data.moments import ExactMoments, Moments, fresh_id
-from ..data.passes import Source, is_table
-from ..data.rows import as_floats, as_matrix, as_vector, check_aligned, check_unique, column_names
-from ..data.sources import open_source
+from dp_knockoff.data.rows import (
+    as_floats,
+    as_matrix,
+    as_vector,
+    check_aligned,
+    check_unique,
+    column_names,
+    is_table,
+)
+from ..data.source import Source, open_source
 from ..filters.estimate import PrivateMoments
 from ..filters.labels_method import LabelsMethod
 from ..filters.methods import METHODS, chooses, takes

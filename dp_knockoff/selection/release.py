@@ -18,9 +18,8 @@ from ..core.errors import InputError, check_option, check_positive, listed, show
 from ..core.tables import SMALL, Table, one_line, svg_rows
 from ..core.variables import Variables
 from ..data.clip import INTERCEPT
-from ..data.passes import Source
 from ..data.rows import one_blas_thread
-from ..data.sources import open_source
+from ..data.source import Source, open_source
 from ..knockoffs.fixed_x import S_CHOICES
 from ..knockoffs.statistics import Statistic, check_statistic, effect_signs, evaluate
 from dp_knockoff.knockoffs.threshold import (

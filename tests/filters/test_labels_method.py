@@ -9,7 +9,7 @@ from dp_knockoff.core.testing import assert_rate_at_most, fires, refusal
 from dp_knockoff.data.clip import BITS
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.labels_method import LabelsMethod, labels_filter
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio

@@ -12,7 +12,7 @@ import dp_knockoff
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.labels_method import LabelsMethod, labels_filter
 from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, private_filter, takes
 from dp_knockoff.filters.moments_method import MomentsMethod, moments_filter

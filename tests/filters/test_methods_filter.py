@@ -8,7 +8,7 @@ from dp_knockoff.core.testing import assert_fair_coin, assert_rate_at_most, refu
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import ar1, linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.methods import ExactRelease, NonPrivate, knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Levels, open_uniforms, row_uniforms

@@ -11,7 +11,7 @@ from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import INTERCEPT, Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.moments_method import (
     ROUNDS,
     MomentsMethod,

@@ -9,7 +9,7 @@ from dp_knockoff.core.testing import assert_same_law
 from dp_knockoff.data.clip import BITS, Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,

@@ -18,8 +18,7 @@ from dp_knockoff.core.variables import Variables
 from dp_knockoff.data import passes, rows
 from dp_knockoff.data.clip import BITS, Clip
 from dp_knockoff.data.models import ar1
-from dp_knockoff.data.passes import Source
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import Source, open_source
 from dp_knockoff.filters import products_method as method_products
 from dp_knockoff.filters.private_moments import CHECK, free_weight
 from dp_knockoff.filters.products_method import (

@@ -11,7 +11,7 @@ from scipy import stats
 from dp_knockoff.core.testing import assert_same_law, fires, refusal
 from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.models import ar1
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.knockoffs.laws import (
     Blocks,
     Gaussian,

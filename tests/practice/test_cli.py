@@ -20,7 +20,7 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.dictionary import Column
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import ExactMoments, Moments
-from dp_knockoff.data.passes import Source
+from dp_knockoff.data.source import Source
 from dp_knockoff.filters.estimate import PrivateMoments
 from dp_knockoff.filters.labels_method import labels_filter
 from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, private_filter, takes

@@ -14,7 +14,7 @@ from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.dictionary import Column, as_dictionary
 from dp_knockoff.data.moments import MOST_ROWS
-from dp_knockoff.data.sources import open_source
+from dp_knockoff.data.source import open_source
 from dp_knockoff.evidence.simulation import Experiment, simulate
 from dp_knockoff.filters.labels_method import LabelsMethod
 from dp_knockoff.filters.moments_method import MomentsMethod

@@ -27,8 +27,7 @@ from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import ExactMoments
-from dp_knockoff.data.passes import MomentsSource
-from dp_knockoff.data.sources import moments_of, open_source
+from dp_knockoff.data.source import MomentsSource, moments_of, open_source
 from dp_knockoff.filters.labels_method import labels_filter
 from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, takes
 from dp_knockoff.filters.moments_method import moments_filter

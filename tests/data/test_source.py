@@ -16,7 +16,7 @@ from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.dictionary import template
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.data.sources import moments_of, open_source, types_of
+from dp_knockoff.data.source import moments_of, open_source, types_of
 from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, told, y
 
 CLIPS = pytest.mark.parametrize("clip", [None, CLIP], ids=["raw", "clipped"])
@@ -389,7 +389,7 @@ def test_what_is_no_file(tmp_path, folder):
 
 
 def test_importing_is_light():
-    code = "import sys, dp_knockoff.data.sources; print(*sys.modules)"
+    code = "import sys, dp_knockoff.data.source; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not {"polars", "pyarrow", "dask", "distributed", "pandas", "narwhals"} & set(run.stdout.split())
 
