@@ -13,7 +13,6 @@ MAP, INDEX = nbs.ROOT / "docs" / "statements.csv", nbs.NBS / "index.ipynb"
 BEGIN = "<!-- the map of the paper: written by tools/statements.py, do not edit -->"
 END = "<!-- end of the map -->"
 NO_BREAK = "\N{NO-BREAK SPACE}"
-SOUND = ("holds", "definition", "assumption")
 SAID = {  # what a verdict starts with -> how it is said of many, and of one
     "holds": ("hold", "holds"), "loose": ("hold but are loose", "holds but is loose"),
     "false": ("are false as printed", "is false as printed"),
@@ -98,47 +97,18 @@ def by_paper(found: list, paper: list) -> list:
     return sorted(found, key=lambda one: place.get(one.id, len(paper)))
 
 
-def compact(found: list, paper: list, names: dict, titles: dict) -> str:
-    "The map for the README: named statements and what is wrong in a table, equations that hold in a sentence"
-    printed = [one for one in by_paper(found, paper) if one.source == "paper"]
-    named = [one for one in printed if not one.is_equation]
-    sound = [one for one in printed if one.is_equation and one.word in SOUND]
-    odd = [one for one in printed if one.is_equation and one not in sound]
-    parts = [BEGIN, "## The map of the paper", summary(printed, len(found) - len(printed))]
-    if named: parts += ["**Assumptions, definitions, properties, remarks, theorems**", table(named, names)]
-    if odd: parts += ["**Equations that do not hold as printed, or are loose**", table(odd, names)]
-    if sound: parts.append("**Equations that hold, define or assume something:** " + linked(sound) + ".")
-    return "\n\n".join([*parts, *own(found, titles), END])
-
-
-def linked(found: list) -> str:
-    "Equations as links"
-    return ", ".join(f"[({one.id.removeprefix('eq-')})]({box_link(one)})" for one in found)
-
-
-def own(found: list, titles: dict) -> list:
-    "Our own statements, a line for each notebook: its theorems, or else the first, and how many more"
-    ours, lines = [one for one in found if one.source == "ours"], []
-    for page in dict.fromkeys(one.page for one in ours):
-        each = [one for one in ours if one.page == page]
-        shown = [one for one in each if one.name.startswith("Theorem")] or each[:1]
-        texts = [f"[{one.name}]({box_link(one)}) ({reference.escape(one.title)})" for one in shown]
-        more = [f"{len(each) - len(shown)} more"] * (len(each) > len(shown))
-        title = f"{nbs.number_of(page)} {titles.get(page, nbs.name_of(page))}".strip()
-        lines.append(f"- [{title}]({nbs.file_of(page)}): " + "; ".join(texts + more))
-    return ["**What we add**, each proved and attacked in its notebook:", "\n".join(lines)] if lines else []
-
-
-def summary(printed: list, ours: int) -> str:
-    "What the map is, and how it ends"
+def summary(found: list) -> str:
+    "The README's section on the paper: how its statements fared, and where to look them up"
+    printed = [one for one in found if one.source == "paper"]
     count = Counter(one.word for one in printed)
     numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
                         for word, said in SAID.items() if count[word])
-    parts = ["Everything that [the paper](appendix/a4_bibliography.ipynb#pournaderi2021) numbers or labels:",
-             "where it is proved, the code that implements it, the cells that attack it, and the verdict."]
-    if printed: parts.append(f"Of {len(printed)} statements {numbers}.")
-    if ours: parts.append(f"{ours} further ones are ours.")
-    return " ".join([*parts, "The same as a table for programs: [statements.csv](../docs/statements.csv)."])
+    text = ("Everything that the paper numbers or labels stands in a box: its proof, the code that "
+            "implements it, the cells that attack it, and the verdict. "
+            f"Of {len(printed)} statements {numbers}. {len(found) - len(printed)} further ones are ours. "
+            "The site has them on one page, *The map of the paper*; "
+            "[statements.csv](../docs/statements.csv) is the same table for programs.")
+    return f"{BEGIN}\n\n## The paper\n\n{text}\n\n{END}"
 
 
 def as_csv(rows: list) -> str:
@@ -169,8 +139,7 @@ def generated() -> dict:
     "Every file that this tool writes, with its content (README.md follows from index.ipynb)"
     books, paper, files = nbs.books(), tags.inventory(), {}
     found = tags.read(books)
-    titles = {stem: nbs.title_of(book, stem)[0] for stem, book in books.items()}
-    written = compact(found, paper, reference.public_names(books), titles)
+    written = summary(found)
     for stem in books:
         path = nbs.path_of(stem)
         book = json.loads(path.read_text(encoding="utf-8"))
