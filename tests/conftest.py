@@ -8,3 +8,9 @@ from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("fixed")
+
+if os.environ.get("REFUSALS"):
+    from dp_knockoff.core.errors import InputError
+    from refusals import record
+
+    record(os.environ["REFUSALS"], InputError)
