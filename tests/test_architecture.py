@@ -21,8 +21,9 @@ README = 8_000  # bytes
 LAYERS = "core data knockoffs privacy selection paper filters evidence practice".split()  # low to high
 EVIDENCE = "evidence"        # the layer that measures
 SHOWN = (EVIDENCE, "practice.plots")  # cells that are not exported may measure and draw anywhere
-SEEN = {"notebooks": 50, "modules": 40, "scripts": 70}  # at least: a scanner that finds nothing is not green
-MEASURES = re.compile(r"_?(planted|measured?|simulate|simulation|Experiment|[Tt]rials?|grid)(_\w+)?")
+# at least: a scanner that finds nothing is not green
+SEEN = {"notebooks": 50, "modules": 35, "scripts": 70, "studies": 5}
+MEASURES = re.compile(r"_?(measured?|simulate|simulation|Experiment|[Tt]rials?|grid)(_\w+)?")
 METAPHORS = re.compile(
     r"\b(rooms|room \d+|(?:this|each|every|the|other|later|next)\s+room|doors?|houses?)\b",
     re.IGNORECASE)
@@ -44,16 +45,17 @@ def layer_of(folder):
 
 
 NOTEBOOKS = {path.stem: path for path in nbs.paths()}
+STUDIES = {f"studies/{path.name}": notebook_code(path) for path in nbs.studies()}
 PLACES = {stem: nbs.folder_of(path) for stem, path in NOTEBOOKS.items()}
 CODE = {stem: notebook_code(path) for stem, path in NOTEBOOKS.items()}
 MODULES = {".".join(path.relative_to(ROOT / PACKAGE).with_suffix("").parts): path.read_text(encoding="utf-8")
            for path in sorted((ROOT / PACKAGE).rglob("*.py")) if not path.stem.startswith("_")}
 EXPORTED = {stem: nbs.module_of(nbs.read(path)) for stem, path in NOTEBOOKS.items()}
-FOLDERS = [ROOT / name for name in ("tests", "tools", "benchmarks", "docs")]
+FOLDERS = [ROOT / name for name in ("tests", "tools", "studies", "docs")]
 SCRIPTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
            for folder in FOLDERS for path in sorted(folder.rglob("*.py"))
-           if not {"_source", "_build"} & set(path.parts)}
-WRITTEN = {f"nbs/{nbs.file_of(stem)}": code for stem, code in CODE.items()} | SCRIPTS
+           if not {"_source", "_build"} & set(path.parts) and not path.name.startswith("_")}
+WRITTEN = {f"nbs/{nbs.file_of(stem)}": code for stem, code in CODE.items()} | STUDIES | SCRIPTS
 EXAMPLES = "\n".join(re.findall(r"(?ms)^```python\n(.*?)^```",
                               (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*.md"))}
@@ -298,6 +300,7 @@ def ok(wrong): assert not wrong, "\n".join(["", *wrong])
 def test_the_scanners_see_something():
     assert len(NOTEBOOKS) >= SEEN["notebooks"] and len(MODULES) >= SEEN["modules"]
     assert len(SCRIPTS) >= SEEN["scripts"] and len(CODE) == len(NOTEBOOKS)
+    assert len(STUDIES) >= SEEN["studies"]
     assert {module.partition(".")[0] for module in MODULES} == set(LAYERS)
 
 
@@ -321,6 +324,7 @@ def test_no_cell_of_a_notebook_imports_a_higher_layer_except_to_measure():
 def test_tests_mirror_the_package():
     there = {path.relative_to(ROOT / "tests").as_posix() for path in (ROOT / "tests").glob("*/test_*.py")}
     places = {module.replace(".", "/test_") for module in MODULES}
+    places |= {f"studies/test_{path.stem}" for path in nbs.STUDIES.glob("*.py")}
     ok([f"tests/{path} belongs to no module" for path in sorted(there)
         if not any(path == f"{place}.py" or path.startswith(f"{place}_") for place in places)])
 
@@ -337,7 +341,8 @@ def test_no_measuring_in_the_product(): ok(measuring_code(MODULES))
 def test_no_module_is_also_a_name(): ok(modules_also_names(MODULES))
 
 
-def test_the_readme(): ok(wrong_readme(PAGES["README.md"], NOTEBOOKS))
+def test_the_readme():
+    ok(wrong_readme(PAGES["README.md"], [*NOTEBOOKS, *(path.stem for path in nbs.studies())]))
 
 
 @pytest.mark.parametrize("name", dp_knockoff.__all__)
@@ -422,7 +427,7 @@ def test_unused_exports_sees(user):
     assert unused_exports(modules, set(), {}) == ["core.a.f is used only in its own file: call it _f"]
     assert unused_exports(modules, set(), {"nbs/core/a.ipynb": user})        # its own notebook and
     assert unused_exports(modules, set(), {"tests/a.py": "f = 1; print(f)"})  # a namesake do not count
-    for origin in ("nbs/core/b.ipynb", "tests/core/test_a.py", "benchmarks/a.py"):
+    for origin in ("nbs/core/b.ipynb", "tests/core/test_a.py", "studies/a.py"):
         assert not unused_exports(modules, set(), {origin: user})
     assert not unused_exports(modules | {"core.b": user}, set(), {})
     assert not unused_exports(modules, {("core.a", "f")}, {})
@@ -439,7 +444,7 @@ def test_the_class_of_an_answer_is_public():
 
 
 def test_measuring_code_sees():
-    for source in ("def planted(): pass", "class Experiment: pass", "def _measure_one(): pass", "grid = 1"):
+    for source in ("def measure(): pass", "class Experiment: pass", "def _measure_one(): pass", "grid = 1"):
         assert measuring_code({"filters.a": source}) and measuring_code({"core.a": source})
         assert not measuring_code({"evidence.a": source}) and not measuring_code({"practice.a": source})
     assert not measuring_code({"filters.a": "def plan(): pass\nGRID = 1"})  # a grid of numbers is fine

@@ -4,7 +4,7 @@ from nbdev.test import test_nb as run_notebook
 
 import notebooks as nbs
 
-NOTEBOOKS = nbs.paths()
+NOTEBOOKS = [*nbs.paths(), *nbs.studies()]
 
 
 def test_there_are_notebooks():

@@ -57,7 +57,7 @@ def execute(path: Path) -> None:
     for cell in notebook.cells: cell.metadata.pop("execution", None)
     nbformat.write(notebook, path)
     clean = Path(sysconfig.get_path("scripts")) / "nbdev_clean"
-    subprocess.run([str(clean), "--fname", str(path.resolve())], cwd=nbs.ROOT, check=True)
+    subprocess.run([str(clean), "--fname", str(path.resolve())], cwd=path.resolve().parent, check=True)
 
 
 if __name__ == "__main__": main()

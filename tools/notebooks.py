@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NBS = ROOT / "nbs"
+STUDIES = ROOT / "studies"  # notebooks of their own, which measure the installed package
 BOOK = {  # folders of notebooks in reading order -> captions
     "": "Home", "1_start": "Start", "2_knockoffs": "Knockoffs", "3_privacy": "Privacy",
     "4_selection": "Selection", "5_paper": "The paper", "6_filters": "Our filters", "7_evidence": "Evidence",
@@ -26,6 +27,11 @@ def paths(folder: Path = NBS) -> list:
     "All notebooks in reading order"
     found = (path for path in folder.rglob("*.ipynb") if not path.parent.name.startswith((".", "_")))
     return sorted(found, key=lambda path: reading_order(folder_of(path), path.stem))
+
+
+def studies() -> list:
+    "The notebooks of the studies, which are not part of the book"
+    return sorted(STUDIES.glob("*.ipynb"))
 
 
 def reading_order(folder: str, stem: str) -> tuple:

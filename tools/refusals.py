@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")
     args = parser.parse_args()
     found, saved = provoked(args.folder), SAVED.read_text("utf-8").splitlines() if SAVED.exists() else []
-    if len(found) < LEAST: sys.exit(f"only {len(found)} refusals in {args.folder}: run all tests with REFUSALS")
+    if len(found) < LEAST: sys.exit(f"only {len(found)} refusals in {args.folder}: run all tests first")
     if not args.check: return SAVED.write_text("\n".join(found) + "\n", encoding="utf-8")
     gone = [f"- {text}" for text in saved if text not in set(found)]
     new = [f"+ {text}" for text in found if text not in set(saved)]

@@ -14,13 +14,14 @@ from dp_knockoff.core.errors import (
     InputError,
     check_count,
     check_fraction,
+    check_option,
     check_positive,
     shown,
     stream,
 )
 
 # %% auto #0
-__all__ = ['check_correlation', 'ar1', 'linear_model', 'bartlett', 'row_norm_bound']
+__all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'check_correlation', 'ar1', 'linear_model', 'bartlett', 'row_norm_bound', 'planted']
 
 # %% ../../nbs/data/models.ipynb #cd7a66ad
 def check_correlation(name: str, rho) -> float:
@@ -94,3 +95,40 @@ def row_norm_bound(
     P = ar1(p, rho)
     t = -np.log(share)
     return float(np.sqrt(np.trace(P) + 2 * np.sqrt(t * np.sum(P**2)) + 2 * t * np.linalg.eigvalsh(P)[-1]))
+
+# %% ../../nbs/data/models.ipynb #850c5d13
+ROW_SHARE = .7     # a row bound, as a share of the typical norm: rows are scaled, and little is lost
+RESPONSE_SDS = 2.5 # a response bound, in standard deviations of a scaled response: one in eighty is clamped
+
+def _normal(rng, shape): return rng.standard_normal(shape)
+def _heavy(rng, shape): return rng.standard_t(3, shape) / np.sqrt(3)
+def _binary(rng, shape): return rng.integers(0, 2, shape) * 2.0 - 1
+
+_KINDS = {"normal": _normal, "t(3)": _heavy, "binary": _binary} # entries before correlation, of variance 1
+
+def planted(
+    n: int,                     # rows
+    p: int = 50,                # columns
+    k: int = 15,                # signals
+    amplitude: float = 4.5,     # their size
+    rho: float = 0.0,           # AR(1) correlation of the columns
+    random_signs: bool = False, # give signals random signs?
+    kind: str = "normal",       # "normal", "t(3)" or "binary"
+    B=None,                     # row bound; default: ROW_SHARE of the typical norm
+    sds: float = RESPONSE_SDS,  # response bound, in standard deviations of a scaled response
+):                              # f(rng) -> X, y, beta, row_bound, response_bound
+    "Datasets of one setting, noise level 1; the bounds come from the setting, not from the rows"
+    check_option("kind", kind, list(_KINDS))
+    P = ar1(p, rho)
+    L = np.linalg.cholesky(P)
+    row_bound = B or ROW_SHARE * np.sqrt(p)
+
+    def draw(rng):
+        X = _KINDS[kind](rng, (n, p)) @ L.T
+        beta = np.zeros(p)
+        signs = rng.choice([-1, 1], k) if random_signs else 1
+        beta[rng.choice(p, k, replace=False)] = amplitude * signs
+        y = X @ beta + rng.standard_normal(n)
+        scaled_sd = np.sqrt(beta @ P @ beta + 1) * min(1, row_bound / np.sqrt(p))
+        return X, y, beta, row_bound, sds * scaled_sd
+    return draw

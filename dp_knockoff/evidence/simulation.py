@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -21,16 +21,22 @@ from dp_knockoff.core.errors import (
 )
 from ..core.variables import Variables
 from ..data.clip import Clip
-from ..data.models import ar1, bartlett, check_correlation, row_norm_bound
-from ..data.moments import MOST_ROWS
+from dp_knockoff.data.models import (
+    RESPONSE_SDS,
+    ROW_SHARE,
+    ar1,
+    bartlett,
+    check_correlation,
+    row_norm_bound,
+)
+from ..data.moments import MOST_ROWS, Moments
 from ..data.rows import one_blas_thread
-from .trials import RESPONSE_SDS, ROW_SHARE
 from ..filters.estimate import CANONICAL, MomentRounds, estimate_coefficients
 from ..filters.methods import knockoff_filter
 from ..filters.moments_method import ROUNDS, moments_filter
 from ..filters.private_moments import BALANCE, CHECK, VARIANCES, WEIGHTS, Units, moment_shares
 from ..filters.products_method import ProductRounds, products_filter, round_shares
-from ..knockoffs.fixed_x import gram
+from ..knockoffs.fixed_x import gram, residual_coordinates
 from ..knockoffs.laws import Gaussian, law_units
 from ..knockoffs.statistics import CONTRASTS, Statistic
 from ..knockoffs.threshold import check_fdr, error_rates, knockoff_threshold
@@ -43,7 +49,7 @@ from ..selection.inference import bh_threshold
 __all__ = ['RUNS', 'METHODS', 'CHUNK', 'SIZES', 'Experiment', 'Batch', 'draw_batch', 'paper_method', 'noise_scales',
            'pair_transform', 'solve_blocks', 'run_none', 'run_two', 'run_one', 'clip_for', 'clipped_law',
            'clamped_normal', 'World', 'release_worlds', 'normal_scores', 'run_moments', 'clipped_world', 'run_products',
-           'run_chunk', 'Point', 'point', 'simulate', 'run_rows']
+           'run_chunk', 'Point', 'point', 'simulate', 'simulated_moments', 'run_rows', 'planted_trial', 'measure']
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #239425ef
 @dataclass(frozen=True)
@@ -544,6 +550,34 @@ def simulate(
         finally: pool.shutdown(wait=True, cancel_futures=True) # on Ctrl-C or an error, drop the rest
     return points
 
+# %% ../../nbs/7_evidence/21_simulation.ipynb #271927b0
+def simulated_moments(
+    n: int,             # rows
+    beta: np.ndarray,   # coefficients
+    sigma: float = 1.0, # standard deviation of the regression noise
+    random_state=None,  # None, an int or a Generator
+) -> Moments:
+    "Moments of n rows from model (1) with independent standard normal columns, drawn without the rows"
+    beta = np.asarray(beta, dtype=float)
+    rng = stream(random_state, "simulated_moments")
+    p = len(beta)
+    if check_count("n", n) <= p:
+        raise InputError(f"n={n} is not above p={p}: the Gram matrix would be singular")
+    check_positive("sigma", sigma, "pass the noise's standard deviation", zero=True)
+    L = bartlett(n, p, rng)
+    g = sigma * rng.standard_normal(p)
+    XtX, Xtw = L @ L.T, L @ g
+    rest = sigma**2 * rng.chisquare(n - p)
+    wtw = g @ g + rest
+    Xty = XtX @ beta + Xtw
+    yty = beta @ XtX @ beta + 2 * beta @ Xtw + wtw
+    raw = np.block([[XtX, Xty[:, None]], [Xty, yty]])
+    root = np.block([[L, np.zeros((p, 1))], [g, np.sqrt(rest)]]) # of the Gram matrix of [X w]
+    sums = root @ residual_coordinates(n, n + p + 1, p + 1, rng.spawn(1)[0]) # of their columns
+    mean = np.append(sums[:-1], sums[:-1] @ beta + sums[-1]) / n
+    scatter, names = raw - n * np.outer(mean, mean), tuple(f"x{j}" for j in range(p))
+    return Moments(n, mean, scatter, row_norm_bound(n, p), names)
+
 # %% ../../nbs/7_evidence/21_simulation.ipynb #1b4d85eb
 def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, rng) -> dict:
     "The filters as an analyst would call them on these rows, by word: functions without arguments"
@@ -587,6 +621,32 @@ def run_rows(
             except InputError: support = np.zeros(p, bool) # refused: nothing is selected
             out[method].append(error_rates(support, beta))
     return {method: np.array(rates).T for method, rates in out.items()}
+
+# %% ../../nbs/7_evidence/21_simulation.ipynb #0582aad8
+def planted_trial(
+    k: int,      # which dataset
+    draw,        # f(rng) -> X, y, beta, row_bound, response_bound: see `planted`
+    seed: int,   # of all of them
+    **arguments, # of moments_filter
+) -> tuple:      # false discovery proportion and power
+    "The moments filter on dataset k, as a user calls it"
+    rng = np.random.default_rng([seed, k])
+    X, y, beta, B, By = draw(rng)
+    chosen = moments_filter(X, y, row_bound=B, response_bound=By, intercept=False,
+                            simulation=True, random_state=rng, **arguments)
+    return error_rates(chosen.support, beta)
+
+def measure(
+    draw,          # f(rng) -> X, y, beta, row_bound, response_bound: see `planted`
+    trials: int,   # datasets
+    seed: int = 0, # of all of them
+    jobs: int = 2, # threads
+    **arguments,   # of moments_filter
+) -> np.ndarray:   # false discovery proportions and powers, (2, trials)
+    "The moments filter on many datasets of one setting; the numbers depend on seed and dataset only"
+    one = partial(planted_trial, draw=draw, seed=seed, **arguments)
+    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
+        return np.array(list(pool.map(one, range(trials)))).T
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #bd0091df
 _EXPONENTS = (3, 3.3, 3.6, 3.9, 4.2, 4.5, 4.8, 5.1, 5.4, 5.7, 6, 6.2, 6.3, 6.4, 6.6)

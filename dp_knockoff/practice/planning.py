@@ -24,11 +24,11 @@ from dp_knockoff.core.errors import (
 from ..core.variables import Variables
 from ..data.clip import Clip
 from ..data.dictionary import Column, Dictionary, as_dictionary
+from ..data.models import RESPONSE_SDS
 from ..data.moments import MOST_ROWS
 from ..data.rows import block_rows, one_blas_thread
 from ..data.source import Source
 from ..evidence.simulation import RUNS, Experiment, simulate
-from ..evidence.trials import RESPONSE_SDS
 from ..filters.moments_method import ROUNDS, MomentsMethod
 from ..filters.private_moments import BALANCE, Units, moment_shares
 from ..knockoffs.laws import law_of, open_uniforms

@@ -3,7 +3,16 @@ import numpy as np
 import pytest
 
 from dp_knockoff.core.testing import assert_same_law, refusal
-from dp_knockoff.data.models import ar1, bartlett, check_correlation, linear_model, row_norm_bound
+from dp_knockoff.data.models import (
+    RESPONSE_SDS,
+    ROW_SHARE,
+    ar1,
+    bartlett,
+    check_correlation,
+    linear_model,
+    planted,
+    row_norm_bound,
+)
 
 
 def test_linear_model_random_signs():
@@ -56,3 +65,22 @@ def test_row_bounds_cover(rho, most):
     longest = [np.linalg.norm(rng.standard_normal((200, 10)) @ L.T, axis=1).max() for _ in range(1000)]
     assert .87 < np.mean(np.array(longest) <= row_norm_bound(200, 10, .1, rho)) <= most
     assert np.max(longest) < 1.5 * row_norm_bound(200, 10, .1, rho)
+
+
+@pytest.mark.parametrize("kind, middle", [("normal", .6745), ("t(3)", .7649 / 3**.5), ("binary", 1.0)])
+def test_planted_designs_are_what_they_say(kind, middle):
+    "Covariance (whose estimate is poor for three degrees of freedom), and the median size before correlation"
+    X = planted(100_000, p=4, k=2, rho=.6, kind=kind)(np.random.default_rng(0))[0]
+    assert np.allclose(X.T @ X / len(X), ar1(4, .6), atol=.5 if kind == "t(3)" else .02)
+    independent = np.linalg.solve(np.linalg.cholesky(ar1(4, .6)), X.T)
+    assert np.allclose(np.median(np.abs(independent), axis=1), middle, atol=.01)
+
+
+def test_planted_signals_and_bounds():
+    X, y, beta, B, By = planted(4000, p=10, k=4, amplitude=2.0, random_signs=True)(np.random.default_rng(0))
+    assert np.isclose(B, ROW_SHARE * np.sqrt(10)) and np.isclose(By, RESPONSE_SDS * ROW_SHARE * np.sqrt(17))
+    assert sorted(np.abs(beta)) == [0] * 6 + [2] * 4 and len(set(beta)) == 3
+    assert abs((y - X @ beta).std() - 1) < .05
+    _, _, _, B, By = planted(10, p=10, k=4, amplitude=2.0, B=9.0, sds=1.0)(np.random.default_rng(0))
+    assert B == 9 and np.isclose(By, np.sqrt(17)) # rows shorter than the bound are not scaled
+    assert "kind='cauchy'" in refusal(planted, 10, kind="cauchy")

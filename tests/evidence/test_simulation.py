@@ -7,8 +7,9 @@ import pytest
 
 import dp_knockoff.evidence.simulation as simulation
 from dp_knockoff.core.errors import stream
-from dp_knockoff.core.testing import assert_same_law, refusal
+from dp_knockoff.core.testing import assert_fair_coin, assert_rate_at_most, assert_same_law, refusal
 from dp_knockoff.data.clip import Clip
+from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE, planted
 from dp_knockoff.data.moments import MOST_ROWS, Moments
 from dp_knockoff.evidence.simulation import (
     CHUNK,
@@ -24,6 +25,7 @@ from dp_knockoff.evidence.simulation import (
     clipped_law,
     clipped_world,
     draw_batch,
+    measure,
     noise_scales,
     normal_scores,
     pair_transform,
@@ -38,13 +40,13 @@ from dp_knockoff.evidence.simulation import (
     run_rows,
     run_two,
     simulate,
+    simulated_moments,
     solve_blocks,
 )
-from dp_knockoff.evidence.trials import RESPONSE_SDS, ROW_SHARE, planted
 from dp_knockoff.filters.estimate import estimate_coefficients
-from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.moments_method import MomentsMethod, moments_filter
 from dp_knockoff.filters.private_moments import VARIANCES, noisy_variances, on_directions
-from dp_knockoff.knockoffs.fixed_x import gram
+from dp_knockoff.knockoffs.fixed_x import gram, knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols
 from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
 from dp_knockoff.paper.one_and_two import MethodOne, MethodTwo, filter_one, filter_two, repair
@@ -456,3 +458,59 @@ def test_products_without_rows_are_those_of_rows():
     found = [np.column_stack([(w * (b.beta != 0)).sum(1), (w * (b.beta == 0)).sum(1)]) for w in (W, rows)]
     assert_same_law(*found)
     with pytest.raises(AssertionError): assert_same_law(1.5 * found[0], found[1])
+
+
+# Moments without rows, and rows with a known truth
+
+
+def test_moments_without_rows_are_moments_of_rows_in_law():
+    rng = np.random.default_rng(0)
+    beta = np.array([1.0, -.5])
+    direct, rows = [], []
+    for _ in range(4000):
+        m = simulated_moments(12, beta, 1.5, rng)
+        direct.append([m.XtX[0, 0], m.XtX[0, 1], *m.Xty, m.yty, *m.mean, m.scatter[0, 1], m.scatter[2, 2]])
+        X = rng.standard_normal((12, 2))
+        y = X @ beta + 1.5 * rng.standard_normal(12)
+        scatter = 11 * np.cov(np.column_stack([X, y]).T)
+        rows.append([X[:, 0] @ X[:, 0], X[:, 0] @ X[:, 1], *X.T @ y, y @ y, *X.mean(0), y.mean(),
+                     scatter[0, 1], scatter[2, 2]])
+    assert_same_law(np.array(direct), np.array(rows))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_null_of_moments_without_rows_is_a_fair_coin(intercept):
+    "With means of zero and an intercept it won .29 of the time"
+    rng = np.random.default_rng(0)
+    def wins():
+        k = knockoffs_of(simulated_moments(3, np.zeros(1), 1.0, rng), intercept=intercept)
+        return Statistic()(k.G, k.products(rng))[0] > 0
+    assert_fair_coin([wins() for _ in range(3000)])
+
+
+def test_moments_without_rows_refuse():
+    assert "not above p=2" in refusal(simulated_moments, 2, np.ones(2))
+    assert "sigma=-1" in refusal(simulated_moments, 20, np.ones(2), -1)
+    m = simulated_moments(20, np.ones(2), 0.0, random_state=0)
+    assert np.allclose(m.Xty, m.XtX @ np.ones(2))
+
+
+def test_measure_is_the_filter_as_a_user_calls_it():
+    draw = planted(2000, p=8, k=4)
+    rates = measure(draw, 3, seed=5, epsilon=1.0, delta=.01)
+    for k in range(3):
+        rng = np.random.default_rng([5, k])
+        X, y, beta, B, By = draw(rng)
+        chosen = moments_filter(X, y, epsilon=1.0, delta=.01, row_bound=B, response_bound=By, intercept=False,
+                                simulation=True, random_state=rng)
+        assert np.array_equal(rates[:, k], error_rates(chosen.support, beta))
+    assert np.array_equal(rates, measure(draw, 3, seed=5, jobs=1, epsilon=1.0, delta=.01))
+    assert not np.array_equal(rates, measure(draw, 3, seed=6, epsilon=.1, delta=.01))
+
+
+@pytest.mark.parametrize("rounds, size, least", [(None, 10**3.8, .95), (1, 10_000, .6)])
+def test_target_of_the_paper_setting(rounds, size, least):
+    "Power .95 at n = 10^3.8 with FDR at most .2, where Method II finds next to nothing; less with one round"
+    n = int(size)
+    fdp, power = measure(planted(n), 20, seed=11, epsilon=.2, delta=100 / n, rounds=rounds)
+    assert power.mean() > least and assert_rate_at_most(fdp, .2) < .25

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dp_knockoff.core.testing import neighbour_search, refusal
 from dp_knockoff.data.models import ar1
-from dp_knockoff.evidence.trials import simulated_moments
+from dp_knockoff.evidence.simulation import simulated_moments
 from dp_knockoff.filters.methods import knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import gram, knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, swap

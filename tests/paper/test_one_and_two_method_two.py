@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from dp_knockoff.core.testing import refusal
-from dp_knockoff.evidence.trials import simulated_moments
+from dp_knockoff.evidence.simulation import simulated_moments
 from dp_knockoff.filters.methods import knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols, ridge

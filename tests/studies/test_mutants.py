@@ -1,25 +1,21 @@
 "The study of mutants: what is on file, and a sample of it again."
 import ast
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-spec = importlib.util.spec_from_file_location("mutants", ROOT / "benchmarks" / "mutants.py")
-mutants = importlib.util.module_from_spec(spec)
-sys.modules["mutants"] = mutants  # where its dataclass looks for annotations
-spec.loader.exec_module(mutants)
-FILE = mutants.read_results(ROOT / "benchmarks" / "results" / "mutants.csv")
+import mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = mutants.read_results(ROOT / "studies" / "results" / "mutants.csv")
 
 
 def test_the_file_holds_the_whole_sample_and_explains_its_survivors():
     alive = [m for m in FILE if not m.killed_by]
     assert len(FILE) == mutants.SAMPLE and len(alive) <= .05 * mutants.SAMPLE
     assert all(len(m.why) > 20 for m in alive)
-    page = (ROOT / "benchmarks" / "results" / "mutants.md").read_text(encoding="utf-8")
+    page = (ROOT / "studies" / "results" / "mutants.md").read_text(encoding="utf-8")
     assert page == mutants.page(FILE)
 
 
@@ -45,9 +41,9 @@ def test_sentences_and_checks_are_left_alone():
 
 
 def test_every_mutant_is_another_program_in_notebook_and_module(tmp_path):
-    mutant = next(m for m in mutants.mutants_of("threshold") if ">=" in m.line)
+    mutant = next(m for m in mutants.mutants_of("knockoffs.threshold") if ">=" in m.line)
     for name in ("dp_knockoff/knockoffs/threshold.py", "nbs/2_knockoffs/06_threshold.ipynb"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True)
         shutil.copy(ROOT / name, tmp_path / name)
     mutants.plant(mutant, tmp_path)
     assert mutant.change in (tmp_path / "dp_knockoff/knockoffs/threshold.py").read_text(encoding="utf-8")
@@ -56,10 +52,11 @@ def test_every_mutant_is_another_program_in_notebook_and_module(tmp_path):
     assert mutant.change in cell.source.split("\n")
 
 
-@pytest.mark.parametrize("module", ["threshold", "mechanisms"])
+@pytest.mark.parametrize("module", ["knockoffs.threshold", "privacy.mechanisms"])
 def test_a_mutant_that_was_killed_is_killed_again(tmp_path, module):
-    killed = [m for m in FILE if m.module == module and m.killed_by == f"tests/test_{module}.py"]
+    (own,) = mutants.tests_of(module)
+    killed = [m for m in FILE if m.module == module and m.killed_by == own]
     tree = mutants.copied(tmp_path)
-    assert mutants.passes(f"tests/test_{module}.py", tree)
+    assert mutants.passes(own, tree)
     mutants.plant(killed[0], tree)
-    assert not mutants.passes(f"tests/test_{module}.py", tree)
+    assert not mutants.passes(own, tree)

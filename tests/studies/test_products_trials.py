@@ -4,11 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_knockoff.evidence.products_trials import CELLS, LAWS, RATES, RESPONSES, products_cell, products_trial
-from dp_knockoff.evidence.trials import made_with
+from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.knockoffs.laws import open_uniforms
+from products_trials import CELLS, LAWS, RATES, RESPONSES, products_cell, products_trial
+from trials import made_with
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "products_trials.npz"
+FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "products_trials.npz"
 
 
 def test_the_cells_are_all_combinations():
@@ -42,15 +43,15 @@ def test_a_trial_is_a_function_of_its_number_and_its_cell():
 
 
 def test_the_file_is_what_the_code_gives():
-    file = np.load(FILE)
+    header, file = load_arrays(FILE, "products_trials")
     rates = file["rates"]
     assert rates.shape == (len(CELLS), 200, 4)
     again = products_cell(CELLS[9], 2)
-    assert np.allclose(again, rates[9, :2]) or str(file["made_with"]) != made_with()
+    assert np.allclose(again, rates[9, :2]) or header["made_with"] != made_with()
 
 
 def test_no_cell_is_above_its_rate():
-    rates = np.load(FILE)["rates"]
+    rates = load_arrays(FILE, "products_trials")[1]["rates"]
     q = np.array([q for _, _, q in CELLS])
     fdr = rates[:, :, 0].mean(1)
     se = rates[:, :, 0].std(1) / np.sqrt(rates.shape[1])

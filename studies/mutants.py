@@ -1,8 +1,8 @@
 """What the tests would not notice: a seeded sample of mutants of exported formulas, and who kills each.
 
-    python benchmarks/mutants.py                # makes results/mutants.csv and mutants.md; takes hours
-    python benchmarks/mutants.py --resume       # goes on where an interrupted run stopped
-    python benchmarks/mutants.py --survivors    # only those that survived the last time, for new tests
+    python studies/mutants.py                # makes results/mutants.csv and mutants.md; takes hours
+    python studies/mutants.py --resume       # goes on where an interrupted run stopped
+    python studies/mutants.py --survivors    # only those that survived the last time, for new tests
 
 A mutant is the package with one formula changed, in the notebook and in its module: an operator, a
 comparison, a number, a function taken for another, a term left out. It is killed by the first of these that
@@ -30,12 +30,15 @@ import nbformat
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ROOT / "studies" / "results"
 SEED, SAMPLE = 2026, 300
 PATIENCE = 900  # seconds for a file of tests or a notebook; a mutant that takes longer counts as killed
-MODULES = """models variables normal_tests effects clip moments knockoffs statistics threshold selection laws
-    mechanisms samplers ledger neighbours sensitivity setting method_one method_two private_moments noisy_gram
-    estimate method_moments method_labels method_products audit simulation""".split()  # none with studies
+PLAIN = {"core.archives", "core.errors", "core.tables", "data.cluster", "data.dictionary", "data.files",
+         "data.rows", "data.source", "data.sources"}  # checks, files and text: no formulas
+MODULES = [".".join(path.relative_to(ROOT / "dp_knockoff").with_suffix("").parts)
+           for path in sorted((ROOT / "dp_knockoff").glob("*/*.py"))
+           if path.stem != "__init__" and path.parent.name != "practice"]
+MODULES = [name for name in MODULES if name not in PLAIN]
 ROUNDING = 1e-6  # numbers below it guard against rounding: no part of a formula
 
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.Pow: "*"}
@@ -96,7 +99,7 @@ def changes(node: ast.AST, source: str):
 
 def mutants_of(module: str) -> list:
     "All mutants of a module whose change fits in a line"
-    source = (ROOT / "dp_knockoff" / f"{module}.py").read_text(encoding="utf-8")
+    source = (ROOT / file_of(module)).read_text(encoding="utf-8")
     lines, found = source.splitlines(), []
     for node, function in formulas(ast.parse(source)):
         if node.lineno != getattr(node, "end_lineno", None) if hasattr(node, "lineno") else True: continue
@@ -128,28 +131,43 @@ def sample(seed: int = SEED, size: int = SAMPLE) -> list:
     return random.Random(seed).sample(every, size)
 
 
+def file_of(module: str) -> str:
+    "The file of a module, from the root"
+    return f"dp_knockoff/{module.replace('.', '/')}.py"
+
+
 def notebook_of(module: str) -> str:
-    "The name of the notebook that exports a module"
-    return next(path.stem for path in (ROOT / "nbs").glob("*.ipynb") if path.stem[3:] == module)
+    "The notebook that exports a module, from the root"
+    name = module.rpartition(".")[2]
+    return next(path.relative_to(ROOT).as_posix() for path in (ROOT / "nbs").glob("*/*.ipynb")
+                if re.sub(r"^\d\d_", "", path.stem) == name)
+
+
+def tests_of(module: str) -> list:
+    "The files of a module's own tests"
+    layer, _, name = module.partition(".")
+    found = (ROOT / "tests" / layer).glob(f"test_{name}*.py")
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 def users_of(module: str) -> list:
     "Modules that import this one, those with formulas"
-    imports = re.compile(rf"^\s*from \.{module} import", re.MULTILINE)
-    sources = {name: (ROOT / "dp_knockoff" / f"{name}.py").read_text("utf-8") for name in MODULES}
+    layer, _, name = module.partition(".")
+    imports = re.compile(rf"^\s*from (dp_knockoff\.{layer}|\.\.{layer}|)\.{name} import", re.MULTILINE)
+    sources = {name: (ROOT / file_of(name)).read_text("utf-8") for name in MODULES}
     return [name for name, source in sources.items() if name != module and imports.search(source)]
 
 
 def plant(mutant: Mutant, tree: Path) -> None:
     "Write the mutant into a copy of the repository: module and notebook"
-    path = tree / "dp_knockoff" / f"{mutant.module}.py"
+    path = tree / file_of(mutant.module)
     lines = path.read_text(encoding="utf-8").split("\n")
     where = located(mutant, lines)
     first = next(n for n in range(where, -1, -1) if lines[n].startswith("# %% "))
     before = lines[first:where].count(mutant.line)
     lines[where] = mutant.change
     path.write_text("\n".join(lines), encoding="utf-8")
-    book = tree / "nbs" / f"{notebook_of(mutant.module)}.ipynb"
+    book = tree / notebook_of(mutant.module)
     notebook = nbformat.read(book, 4)
     cell = next(cell for cell in notebook.cells if lines[first].endswith(f"#{cell.id}"))
     here = cell.source.split("\n")
@@ -161,29 +179,29 @@ def plant(mutant: Mutant, tree: Path) -> None:
 def located(mutant: Mutant, lines: list) -> int:
     "Where the formula stands by now: the nearest line that reads the same"
     found = [k for k, line in enumerate(lines) if line == mutant.line]
-    if not found: raise LookupError(f"dp_knockoff/{mutant.module}.py no longer holds {mutant.line.strip()!r}")
+    if not found: raise LookupError(f"{file_of(mutant.module)} no longer holds {mutant.line.strip()!r}")
     return min(found, key=lambda k: abs(k - mutant.where + 1))
 
 
 def restore(mutant: Mutant, tree: Path) -> None:
     "Undo it"
-    for name in (f"dp_knockoff/{mutant.module}.py", f"nbs/{notebook_of(mutant.module)}.ipynb"):
+    for name in (file_of(mutant.module), notebook_of(mutant.module)):
         shutil.copy(ROOT / name, tree / name)
 
 
-def suspects(module: str) -> list:
+def suspects(module: str, own: bool = False) -> list:
     "What is run against a mutant, in order: names of test files, and of notebooks as test cases"
-    users = users_of(module)
-    tests = [f"tests/test_{name}.py" for name in (module, *users)]
-    books = [f"tests/test_notebooks.py::test_notebook[{notebook_of(name)}]" for name in (module, *users)]
-    order = [tests[0], books[0], "tests/test_golden.py", *tests[1:], *books[1:]]
-    return [name for name in order if (ROOT / name.partition("::")[0]).exists()]
+    def book(name): return f"tests/test_notebooks.py::test_notebook[{Path(notebook_of(name)).stem}]"
+    first, users = [*tests_of(module), book(module)], users_of(module)
+    if own: return first
+    return [*first, "tests/test_golden.py", *(test for name in users for test in tests_of(name)),
+            *map(book, users)]
 
 
-def killer(mutant: Mutant, tree: Path) -> str:
+def killer(mutant: Mutant, tree: Path, own: bool = False) -> str:
     "The first that fails on a mutant; nothing if it survives"
     plant(mutant, tree)
-    try: return next((name for name in suspects(mutant.module) if not passes(name, tree)), "")
+    try: return next((name for name in suspects(mutant.module, own) if not passes(name, tree)), "")
     finally: restore(mutant, tree)
 
 
@@ -206,7 +224,7 @@ def check_sound(names: list, tree: Path) -> None:
 def copied(folder: Path) -> Path:
     "A copy of the repository to be mutated"
     left_out = shutil.ignore_patterns("_build", "_source", "__pycache__")
-    for name in ("dp_knockoff", "nbs", "tests", "tools", "benchmarks", "docs"):
+    for name in ("dp_knockoff", "nbs", "tests", "tools", "studies", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for path in ROOT.iterdir():
         if path.is_file(): shutil.copy(path, folder / path.name)
@@ -249,9 +267,8 @@ def page(mutants: list) -> str:
 
 def kind_of(mutant: Mutant) -> str:
     "What killed it, in words"
-    own = [f"tests/test_{mutant.module}.py", f"[{notebook_of(mutant.module)}]"]
-    if mutant.killed_by.startswith(own[0]): return "the module's tests"
-    if own[1] in mutant.killed_by: return "its notebook"
+    if mutant.killed_by in tests_of(mutant.module): return "the module's tests"
+    if f"[{Path(notebook_of(mutant.module)).stem}]" in mutant.killed_by: return "its notebook"
     return "notebooks of its users" if "notebooks" in mutant.killed_by else "tests of its users"
 
 
@@ -267,6 +284,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default: 2)")
     parser.add_argument("--resume", action="store_true", help="keep what an interrupted run has on file")
     parser.add_argument("--survivors", action="store_true", help="only those that survived the last time")
+    parser.add_argument("--own", action="store_true", help="run the module's own tests and notebook only")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of mutants.csv and mutants.md")
     args = parser.parse_args()
     known = read_results(args.out / "mutants.csv") if (args.out / "mutants.csv").exists() else []
@@ -275,12 +293,12 @@ def main() -> None:
     todo = [m for m in todo if not any(same(m, old) for old in done)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
         free = [copied(Path(folder) / str(k)) for k in range(args.jobs)]
-        check_sound(sorted({name for m in todo for name in suspects(m.module)}), free[0])
+        check_sound(sorted({name for m in todo for name in suspects(m.module, args.own)}), free[0])
         bar = tqdm(total=len(todo), unit="mutant")
 
         def judge(mutant):
             tree = free.pop()
-            try: found = replace(mutant, killed_by=killer(mutant, tree))
+            try: found = replace(mutant, killed_by=killer(mutant, tree, args.own))
             finally: free.append(tree)
             why = next((old.why for old in known if same(old, found)), "") if not found.killed_by else ""
             done.append(replace(found, why=why))

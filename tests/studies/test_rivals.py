@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import rivals
 from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.core.testing import assert_rate_at_most
 from dp_knockoff.data.models import ar1
-from dp_knockoff.evidence import rivals
 from dp_knockoff.evidence.audit import epsilon_lower_bound
-from dp_knockoff.evidence.rivals import (
+from dp_knockoff.filters.estimate import PrivateMoments
+from dp_knockoff.knockoffs.laws import Gaussian
+from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.privacy.samplers import NumpySampler
+from rivals import (
     CELLS,
     HOMES,
     RIVALS,
@@ -56,13 +60,9 @@ from dp_knockoff.evidence.rivals import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from dp_knockoff.evidence.trials import made_with
-from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.knockoffs.laws import Gaussian
-from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
-from dp_knockoff.privacy.samplers import NumpySampler
+from trials import made_with
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "rivals.npz"
+FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "rivals.npz"
 BUDGETS = (Budget(.2, .025), Budget(1.0, 1e-6), Budget(3.0, 1e-4))
 P = 8
 

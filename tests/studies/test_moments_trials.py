@@ -4,8 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.core.errors import stream
-from dp_knockoff.evidence.moments_trials import (
+from moments_trials import (
     _FIELDS,
     SETTINGS,
     _coefficients,
@@ -15,10 +16,11 @@ from dp_knockoff.evidence.moments_trials import (
     moments_cell,
     moments_trial,
 )
-from dp_knockoff.evidence.trials import made_with
+from trials import made_with
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "moments_trials.npz"
+FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "moments_trials.npz"
 NAMES = list(SETTINGS)
+HEADER, _ = load_arrays(FILE, "moments_trials")
 
 
 def rows_of(name, n=20_000):
@@ -105,16 +107,16 @@ def test_without_signals_there_is_no_power_to_measure():
 # ---------------------------------------------------------------- on file
 
 def test_the_file_has_every_setting_with_four_rounds_and_with_one():
-    file = np.load(FILE)
-    assert file["names"].tolist() == NAMES
+    file = load_arrays(FILE, "moments_trials")[1]
+    assert HEADER["names"] == NAMES and HEADER["fields"] == list(_FIELDS)
     for rounds, least in (("four", 100), ("one", 40)):
         settings, trials, width = file[rounds].shape
         assert (settings, width) == (len(NAMES), len(_FIELDS)) and trials >= least
 
 
 def test_the_file_is_what_the_code_gives():
-    file = np.load(FILE)
-    if str(file["made_with"]) != made_with(): pytest.skip("made with other libraries")
+    file = load_arrays(FILE, "moments_trials")[1]
+    if HEADER["made_with"] != made_with(): pytest.skip("made with other libraries")
     for name in ("10 columns", "uniform"):
         i = NAMES.index(name)
         last = file["four"].shape[1] - 1
@@ -125,7 +127,7 @@ def test_the_file_is_what_the_code_gives():
 @pytest.mark.parametrize("rounds", ["four", "one"])
 def test_no_setting_is_above_its_rate_by_more_than_chance_and_a_little(rounds):
     "FDR within three and a half standard errors of q and a little; on average below it"
-    cells = np.load(FILE)[rounds]
+    cells = load_arrays(FILE, "moments_trials")[1][rounds]
     q = np.array([s.q for s in SETTINGS.values()])
     fdp = cells[:, :, _FIELDS.index("fdp")]
     excess = fdp.mean(1) - q
@@ -134,6 +136,6 @@ def test_no_setting_is_above_its_rate_by_more_than_chance_and_a_little(rounds):
 
 
 def test_intervals_on_file_cover():
-    cells = np.load(FILE)["four"]
+    cells = load_arrays(FILE, "moments_trials")[1]["four"]
     covered = cells[:, :, _FIELDS.index("covered")].mean(1)
     assert covered.min() > .9 and covered.mean() > .94

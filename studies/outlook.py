@@ -12,12 +12,12 @@ from dp_knockoff.core.archives import check_place, save_arrays
 from dp_knockoff.core.errors import stream
 from dp_knockoff.data.dictionary import Column
 from dp_knockoff.data.rows import one_blas_thread
-from dp_knockoff.evidence.trials import made_with
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.practice.planning import Copies, Scenario, multiple_correlations, outlook, plant
 from dp_knockoff.selection.release import Question, select
+from trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
