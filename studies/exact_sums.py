@@ -11,7 +11,7 @@ import numpy as np
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments, block_moments
-from dp_knockoff.data.rows import Rows, sum_blocks
+from dp_knockoff.data.rows import open_rows
 from one_selection import quartiles, ratio, setting, table
 
 AIM = 1.3  # exact over float
@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 
 def float_sums(X: np.ndarray, y: np.ndarray, clip: Clip) -> Moments:
     "One pass of version 0.1: clip, then means and centred sums of products in floats"
-    rows = Rows(X, y)
+    rows = open_rows(X, y)
     center, scale = np.zeros(P), np.ones(P) # no ranges: public units are the data's
     cut = [0, 0]                            # rows scaled, responses clamped
 
@@ -41,7 +41,7 @@ def float_sums(X: np.ndarray, y: np.ndarray, clip: Clip) -> Moments:
         if not np.isfinite(scatter).all(): raise FloatingPointError
         return Moments(len(y), mean, scatter, float(np.sqrt(norm2)), clip.names(rows.names))
 
-    return sum_blocks(rows.blocks(), summarise)
+    return rows.read(summarise)
 
 
 def exact_sums(X: np.ndarray, y: np.ndarray, clip: Clip):

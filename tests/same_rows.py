@@ -1,4 +1,4 @@
-"One table that the tests of passes, files, cluster and sources share, and when moments are the same."
+"One table that the tests of rows, files, cluster and source share, and when moments are the same."
 from dataclasses import fields
 
 import numpy as np
@@ -9,6 +9,7 @@ from dp_knockoff.core.errors import InputError
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import ExactMoments
+from dp_knockoff.data.source import Source
 
 N, P = 30_000, 20
 X, y, _ = linear_model(N, p=P, k=5, rho=.3, random_state=0)
@@ -37,6 +38,12 @@ def close(a, b, tol=1e-12):
     for name, mine, other in values(a, b):
         if name not in ("mean", "scatter", "row_norm"): assert mine == other, name
         else: assert np.allclose(mine, other, rtol=tol, atol=tol * np.abs(other).max()), name
+
+
+def as_source(open_reader):
+    "The function that opens a reader, with a source around it"
+    def opened(*args, progress=None, **kwargs): return Source(open_reader(*args, **kwargs), progress)
+    return opened
 
 
 def told(call, *args, **kwargs):

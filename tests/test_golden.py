@@ -11,7 +11,8 @@ are rounded to a grid (2^-18 of a bound) and rounds the noise to its lattice. Re
 statistics moved by at most 3e-5 of the largest entry, and no selection changed; `none`, `one` and `two` did
 not move. Then all cases of `moments`, which got steered rounds, a covariance that is right and another rule
 of its own (cases that ask for a statistic, s or offset now ask for knockoffs, which was the rule before), and
-those of `products`, whose squares have less noise.
+those of `products`, whose squares have less noise. Then the three cases of `moments` with ranges, since
+values beyond a range count as its ends there too, as they did everywhere else; no selection changed.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here

@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_knockoff.data.rows import Reader
 from dp_knockoff.data.source import Source
 from dp_knockoff.privacy.samplers import NumpySampler
 
@@ -92,7 +93,7 @@ def exact_distance2(one, two):
 def unread(names):
     "A source of columns with these names whose rows must not be read"
     def read(summarise, progress): raise AssertionError("read")
-    return Source("rows that must not be read", names, read)
+    return Source(Reader("rows that must not be read", tuple(names), read))
 
 
 def far_apart(run, one, two):

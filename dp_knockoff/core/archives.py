@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 import zlib
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -20,21 +21,22 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind']
+__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of',
+           'load_saved']
 
 # %% ../../nbs/core/archives.ipynb #e900d4a5
 def check_place(path) -> Path:
     "A path that a file can be written to, or a sentence: ask before the work, not after"
     path = Path(path)
-    if path.is_dir(): raise InputError(f"out={str(path)!r} is a folder: give the name of a file in it")
+    if path.is_dir(): raise InputError("out", str(path), "is a folder", "give the name of a file in it")
     if not path.parent.is_dir():
-        raise InputError(f"out={str(path)!r} is in a folder that does not exist: "
+        raise InputError("out", str(path), "is in a folder that does not exist",
                          f"create {str(path.parent)!r} first")
-    try: # permissions do not tell of a disk that is full, or of a folder that is no place for files
+    try: # permissions do not reveal a full disk, or a folder that cannot hold files
         with TemporaryFile(dir=path.parent): pass
     except OSError:
-        where = f"out={str(path)!r} is in a folder that cannot be written to"
-        raise InputError(f"{where}: choose another") from None
+        problem = "is in a folder that cannot be written to"
+        raise InputError("out", str(path), problem, "choose another") from None
     return path
 
 # %% ../../nbs/core/archives.ipynb #1a547cb9
@@ -52,8 +54,8 @@ def write_whole(
             os.replace(part, path)
         if os.name == "posix": _to_disk(path.parent, os.O_RDONLY) # its name is on the disk when the folder is
     except OSError as error:
-        reason = f"{str(path)!r} cannot be written ({error.strerror})"
-        raise InputError(f"{reason}: choose another place") from None
+        raise InputError(repr(str(path)), problem=f"cannot be written ({error.strerror})",
+                         remedy="choose another place") from None
     return path
 
 def _to_disk(path: Path, flags: int) -> None:
@@ -86,8 +88,8 @@ def written_by_this_version(
     "Context in which a field that is missing or unknown means another version"
     try: yield
     except (KeyError, TypeError):
-        raise InputError(f"{str(path)!r} was written by another version of this package: "
-                         "read it with that, or make it again") from None
+        raise InputError(repr(str(path)), problem="was written by another version of this package",
+                         remedy="read it with that, or make it again") from None
 
 # what damaged bytes can raise
 _DAMAGE = (OSError, ValueError, LookupError, EOFError, AttributeError, TypeError, RuntimeError,
@@ -102,10 +104,11 @@ def _read(path, what: str, wanted=None) -> tuple:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files if wanted is None or key in wanted}
         return json.loads(str(arrays.pop("header"))), arrays
-    except FileNotFoundError: raise InputError(f"{str(path)!r} does not exist: check its name") from None
+    except FileNotFoundError:
+        raise InputError(repr(str(path)), problem="does not exist", remedy="check its name") from None
     except _DAMAGE:
-        reason = f"{str(path)!r} is not a file of saved {what}, or it is damaged"
-        raise InputError(f"{reason}: save it again") from None
+        raise InputError(repr(str(path)), problem=f"is not a file of saved {what}, or it is damaged",
+                         remedy="save it again") from None
 
 def load_arrays(
     path,      # what `save_arrays` wrote
@@ -114,7 +117,8 @@ def load_arrays(
     "Read an object back, or say why not"
     header, arrays = _read(path, kind)
     if header.get("kind") != kind:
-        raise InputError(f"{str(path)!r} holds {header.get('kind')}, not {kind}: pass the other file")
+        raise InputError(repr(str(path)), problem=f"holds {header.get('kind')}, not {kind}",
+                         remedy="pass the other file")
     return header, arrays
 
 def archive_kind(
@@ -122,3 +126,27 @@ def archive_kind(
 ) -> str:
     "What kind of object an archive holds, without reading its arrays"
     return str(_read(path, "moments", wanted=["header"])[0].get("kind"))
+
+_CLASSES = { # which class, in which module of the package, reads which kind of archive
+    "moments": ("data.moments", "Moments"), "clipped moments": ("data.moments", "ExactMoments"),
+    "private moments": ("filters.estimate", "PrivateMoments"),
+    "private products": ("filters.products_method", "ProductsRelease"),
+}
+
+def class_of(
+    kind: str, # of an archive
+):             # None if objects of this kind are only read, never loaded
+    "The class whose `load` reads archives of this kind: the only place that knows all kinds"
+    if kind not in _CLASSES: return None
+    module, name = _CLASSES[kind]
+    return getattr(import_module(f"dp_knockoff.{module}"), name)
+
+def load_saved(
+    path, # what some `save` wrote
+):        # Moments, ExactMoments, PrivateMoments or ProductsRelease
+    "Whatever object was saved there"
+    kind = archive_kind(path)
+    found = class_of(kind)
+    if found is not None: return found.load(path)
+    raise InputError(repr(str(path)), problem=f"holds {kind}, which cannot be loaded",
+                     remedy="pass another file")

@@ -24,45 +24,52 @@ _NARROWEST = 1e-300        # ranges of no more width are refused: half of it may
 _ONES = 3                  # the column of ones is this much smaller than the row bound
 BITS = 18                  # a bound is 2^18 steps: products are below 2^36, and 2^17 of them add up exactly
 
-def _check_bound(name: str, value, way_out: str) -> float:
+def _check_bound(name: str, value, remedy: str) -> float:
     "A bound whose square is neither zero nor infinite"
-    bound = check_positive(name, value, way_out)
+    bound = check_positive(name, value, remedy)
     if bound < _SMALLEST:
-        raise InputError(f"{name}={bound:g} is so small that its square vanishes: change the units")
+        raise InputError(name, bound, "is so small that its square vanishes", "change the units")
     return bound
 
 def _check_center(center, intercept: bool) -> float:
     "The response's public centre, which an intercept must be there to take up"
     fits = isinstance(center, numbers.Real) and abs(float(center)) < LARGEST
     if not fits or (center and not intercept):
-        raise InputError(f"response_center={shown(center)} is not a finite number, "
-                         "or there is no intercept to take it up: leave it 0")
+        raise InputError("response_center", center, "is not a finite number, "
+                         "or there is no intercept to take it up", "leave it 0")
     return float(center)
 
 def _check_start(start) -> tuple:
     "Coefficients to start from, whose fit must be finite"
     start = tuple(float(b) for b in start)
     if not all(abs(b) < LARGEST for b in start):
-        raise InputError(f"start={shown(start)} holds a number that is not finite: pass public coefficients")
+        raise InputError("start", start, "holds a number that is not finite", "pass public coefficients")
     return start
 
 def _check_ranges(ranges, intercept: bool) -> dict:
     "Public ranges by column"
     if not isinstance(ranges, (dict, type(None))):
-        raise InputError(f"ranges={shown(ranges)} is not a dict: pass {{column name: (low, high)}}")
+        raise InputError("ranges", ranges, "is not a dict", "pass {column name: (low, high)}")
     return {name: _check_range(name, r, intercept) for name, r in (ranges or {}).items()}
 
 def _check_range(name, r, intercept: bool) -> tuple:
     "A column's public range, as two numbers"
     try: low, high = (float(v) for v in r)
     except (TypeError, ValueError): low = high = 0.0
+    what = f"the range {shown(r)} of column {name!r}"
     if not (-LARGEST < low < high < LARGEST and high - low > _NARROWEST):
-        raise InputError(f"the range {shown(r)} of column {name!r} is not a pair (low, high): "
-                         "pass two numbers, low first")
+        raise InputError(what, problem="is not a pair (low, high)", remedy="pass two numbers, low first")
     if not intercept and low != -high:
-        raise InputError(f"the range {shown(r)} of column {name!r} moves its zero, "
-                         "and there is no intercept to take that up: use a range (-a, a)")
+        raise InputError(what, problem="moves its zero, and there is no intercept to take that up",
+                         remedy="use a range (-a, a)")
     return low, high
+
+def _check_known(what: str, ranges: dict, names: tuple) -> None:
+    "Ranges are of columns that are there"
+    unknown = [name for name in ranges if name not in names]
+    if unknown:
+        raise InputError(what, problem=f"name columns that X does not have ({listed(unknown)})",
+                         remedy=f"it has {listed(names)}")
 
 # %% ../../nbs/data/clip.ipynb #f986f573
 @dataclass(frozen=True)
@@ -70,12 +77,13 @@ class Clip:
     "Public bounds that every row is brought into before it is summed"
     row_bound: float             # B: rows of x longer than this, in public units, are scaled, responses too
     response_bound: float        # B_y: the scaled response is clamped to [-B_y, B_y]
-    ranges: dict | None = None   # public ranges (low, high) of columns, by name: they become (-1, 1)
+    ranges: dict | None = None   # public ranges (low, high) of columns, by name: values are clipped to them,
+                                 # and they become (-1, 1)
     response_center: float = 0.0 # public centre of the response, subtracted first
     intercept: bool = True       # does a column of ones join the design?
     start: tuple = ()            # public coefficients (of the ones last): their fit is subtracted first
     ones: float | None = None    # entry of the column of ones; None: a third of the row bound, at least 1
-    limits: dict | None = None   # public limits (low, high) of columns, by name: single values are clipped
+    limits: dict | None = None   # ranges of columns that keep their units: values are clipped, no more
 
     def __post_init__(self):
         check_option("intercept", self.intercept, [True, False])
@@ -84,7 +92,8 @@ class Clip:
             response_bound=_check_bound("response_bound", self.response_bound,
                                         "pass a public bound on the size of a scaled response"),
             ranges=_check_ranges(self.ranges, self.intercept),
-            limits=_check_ranges(self.limits, True),
+            limits={name: r for name, r in _check_ranges(self.limits, True).items()
+                    if name not in (self.ranges or {})},
             response_center=_check_center(self.response_center, self.intercept),
             start=_check_start(self.start))
         if self.ones is not None:
@@ -129,20 +138,19 @@ class Clip:
     ):                # f(X, y) -> rows of the design, responses, weights, (how many scaled, clamped)
         "The function that brings blocks of rows with these columns into bounds"
         if INTERCEPT in names:
-            raise InputError(f"a column is called {INTERCEPT!r}, the name of the column of ones: rename it")
-        for what, known in (("ranges", self.ranges), ("limits", self.limits)):
-            unknown = [name for name in known if name not in names]
-            if unknown:
-                raise InputError(f"{what} name columns that X does not have ({listed(unknown)}): "
-                                 f"it has {listed(names)}")
+            raise InputError("a column", problem=f"is called {INTERCEPT!r}, the name of the column of ones",
+                             remedy="rename it")
+        _check_known("ranges", self.ranges, names)
+        _check_known("limits", self.limits, names)
         width = len(names) + self.intercept
         if self.start and len(self.start) != width:
-            raise InputError(f"start has {len(self.start)} coefficients for {width} columns: "
-                             "pass one a column")
+            raise InputError("start", problem=f"has {len(self.start)} coefficients for {width} columns",
+                             remedy="pass one per column")
         low, high = np.array([self.ranges.get(name, (-1.0, 1.0)) for name in names]).T
-        limits = np.array([self.limits.get(name, (-np.inf, np.inf)) for name in names]).T
-        return partial(clipped_rows, clip=self, center=(low + high) / 2, scale=(high - low) / 2,
-                       limits=limits if self.limits else None)
+        ends = self.ranges | self.limits
+        limits = np.array([ends.get(name, (-np.inf, np.inf)) for name in names]).T if ends else None
+        center, scale = (low + high) / 2, (high - low) / 2
+        return partial(clipped_rows, clip=self, center=center, scale=scale, limits=limits)
 
 # %% ../../nbs/data/clip.ipynb #1a5a6452
 _PIECE = 4096  # columns summed at once: within NumPy's buffer of 8192 numbers
@@ -172,12 +180,16 @@ def clipped_rows(
 
 def _inside(X, low, high) -> np.ndarray:
     "Values beyond the limits of their columns become the limits; what is not finite stays, to be found"
-    return np.where(np.isfinite(X), np.clip(X, low, high), X)
+    inside, finite = np.clip(X, low, high), np.isfinite(X)
+    return inside if finite.all() else np.where(finite, inside, X)
 
 def _in_units(X, clip: Clip, center, scale) -> np.ndarray:
     "The rows in public units, a column of ones beside them if there is an intercept"
-    Z = np.full((len(X), X.shape[1] + clip.intercept), clip.one)
-    np.divide(X - center, scale, out=Z[:, :X.shape[1]])
+    Z = np.empty((len(X), X.shape[1] + clip.intercept))
+    x, ones = Z[:, :X.shape[1]], Z[:, X.shape[1]:]
+    ones[:] = clip.one
+    if not clip.ranges: x[:] = X
+    else: np.divide(np.subtract(X, center, out=x), scale, out=x)
     return Z
 
 def _tame(Z, X, wild) -> np.ndarray:
@@ -200,9 +212,9 @@ def on_grid(
     clip: Clip,    # the bounds
 ) -> np.ndarray:   # (n, d + 1): rows and responses in steps; whole numbers, as float64
     "Rows and responses as whole numbers of public steps, within bounds exactly"
-    A = np.column_stack([Z, t])
-    A[:, :-1] *= 1 / clip.row_step
-    A[:, -1] *= 1 / clip.response_step
+    A = np.empty((len(Z), Z.shape[1] + 1))
+    np.multiply(Z, 1 / clip.row_step, out=A[:, :-1])
+    np.multiply(t, 1 / clip.response_step, out=A[:, -1])
     np.rint(A, out=A)
     np.clip(A[:, -1], -2.0**BITS, 2.0**BITS, out=A[:, -1])
     too_long = np.flatnonzero(squared_norms(A) > _LIMIT)

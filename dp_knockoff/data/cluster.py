@@ -9,8 +9,16 @@ import numpy as np
 
 from ..core.errors import InputError
 from .files import need, reason
-from .passes import Header, Piece, Source, open_table, sum_pieces
-from .rows import Rows, column_names, no_names, one_blas_thread
+from dp_knockoff.data.rows import (
+    Header,
+    Piece,
+    Reader,
+    Rows,
+    column_names,
+    no_names,
+    one_blas_thread,
+    sum_pieces,
+)
 
 # %% auto #0
 __all__ = ['partition_sum', 'tree_sum', 'is_dask', 'open_dask']
@@ -26,8 +34,7 @@ def partition_sum(
 ) -> tuple:    # number of rows, and the sum of what is said of them: None if there are none
     "What is said of the rows of one partition, added up: runs on a worker"
     where = f"partition {i}"
-    if isinstance(y, str): rows = open_table(where, X, y, list(names), encoding)
-    else: rows = Rows(X, y, names, encoding)
+    rows = Rows(X, y, list(names), encoding, where)
     pieces = [Piece(rows, 0, len(rows), where)]
     return len(rows), sum_pieces(pieces, len(rows.names), summarise, part=i)
 
@@ -50,42 +57,43 @@ def tree_sum(
     return parts[0]
 
 # %% ../../nbs/data/cluster.ipynb #07b0b6df
-def _dask_source(label: str, names: tuple, partitions, rows, progress, encoding=None) -> Source:
-    "A source of Dask partitions: `partitions()` returns pairs of delayed rows and their responses"
+def _dask_reader(label: str, names: tuple, partitions, rows, encoding=None) -> Reader:
+    "A reader of Dask partitions: `partitions()` returns pairs of delayed rows and their responses"
     from dask import delayed
-    def read(summarise, progress):
+    def read(summarise, progress=None):
         parts = [delayed(partition_sum)(X, y, names, i, summarise, encoding)
                  for i, (X, y) in enumerate(partitions())]
         try:
             with one_blas_thread(): count, total = tree_sum(parts, delayed(_added)).compute()
         except InputError: raise
         except Exception as error:
-            raise InputError(f"{label} could not be computed ({type(error).__name__}): "
-                             "see the workers' logs, then try again", details=reason(error)) from error
+            raise InputError(label, problem=f"could not be computed ({type(error).__name__})",
+                             remedy="see the workers' logs, then try again", details=reason(error)) from error
         if progress and count: progress(count)
         return total
-    return Source(label, encoding.encoded(names) if encoding else names, read, rows, progress)
+    return Reader(label, encoding.encoded(names) if encoding else names, read, rows)
 
 # %% ../../nbs/data/cluster.ipynb #7e135d67
-def _open_frame(frame, target, columns, progress, encoding=None) -> Source:
-    "A source of a Dask data frame"
+def _open_frame(frame, target, columns, encoding=None) -> Reader:
+    "A reader of a Dask data frame"
     label = "the Dask data frame"
     names = Header.of(label, frame._meta).features(target, columns, encoding)
     def partitions(): return [(part, target) for part in frame[[*names, target]].to_delayed()]
-    return _dask_source(label, tuple(names), partitions, None, progress, encoding)
+    return _dask_reader(label, tuple(names), partitions, None, encoding)
 
 # %% ../../nbs/data/cluster.ipynb #035fd7b6
-def _open_array(X, y, columns, progress, encoding=None) -> Source:
-    "A source of a Dask array of rows and one of responses"
+def _open_array(X, y, columns, encoding=None) -> Reader:
+    "A reader of a Dask array of rows and one of responses"
     if X.ndim != 2:
-        raise InputError(f"data is a Dask array of {X.ndim} dimensions: "
-                         "pass one of two, one row an observation")
+        raise InputError("data", problem=f"is a Dask array of {X.ndim} dimensions",
+                         remedy="pass one of two, one row per observation")
     if not is_dask(y) or not hasattr(y, "rechunk"):
-        raise InputError("y is not a Dask array, but data is: "
-                         "pass dask.array.from_array(y, chunks=data.chunks[0])")
+        raise InputError("y", problem="is not a Dask array, but data is",
+                         remedy="pass dask.array.from_array(y, chunks=data.chunks[0])")
     for name, array in (("data", X), ("y", y)):
         if array.dtype.kind not in ("fiub" if encoding is None else "fiubOUS"):
-            raise InputError(f"{name} is a Dask array of type {array.dtype}: convert it to numbers first")
+            raise InputError(name, problem=f"is a Dask array of type {array.dtype}",
+                             remedy="convert it to numbers first")
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
     X, y = _aligned(X, y)
     def partitions(): return zip(X.to_delayed().ravel(), y.to_delayed().ravel())
@@ -93,20 +101,23 @@ def _open_array(X, y, columns, progress, encoding=None) -> Source:
     names = column_names(X.shape[1], columns)
     if encoding is not None and columns is None: raise no_names("data")
     if encoding is not None: encoding.check_columns("the Dask array", names)
-    return _dask_source("the Dask array", names, partitions, rows, progress, encoding)
+    return _dask_reader("the Dask array", names, partitions, rows, encoding)
 
 def _aligned(X, y) -> tuple:
     "Whole rows in every chunk of X, and y in the same row chunks"
-    if y.ndim != 1: raise InputError(f"y is a Dask array of {y.ndim} dimensions: pass one response per row")
-    if X.shape[1] == 0: raise InputError("data has no columns: there is no feature to select from")
+    if y.ndim != 1:
+        raise InputError("y", problem=f"is a Dask array of {y.ndim} dimensions",
+                         remedy="pass one response per row")
+    if X.shape[1] == 0:
+        raise InputError("data", problem="has no columns", remedy="there is no feature to select from")
     if X.numblocks[1] > 1: X = X.rechunk({1: -1})
     if np.isnan(X.shape[0]) or np.isnan(y.shape[0]):
         if X.numblocks[0] == y.numblocks[0]: return X, y
-        raise InputError(f"data has {X.numblocks[0]} chunks of unknown lengths and y {y.numblocks[0]}: "
-                         "call compute_chunk_sizes() on both")
+        chunks = f"{X.numblocks[0]} chunks of unknown lengths and y {y.numblocks[0]}"
+        raise InputError("data", problem=f"has {chunks}", remedy="call compute_chunk_sizes() on both")
     if X.shape[0] != y.shape[0]:
-        raise InputError(f"y has {y.shape[0]} entries but data has {X.shape[0]} rows: "
-                         "pass one response per row")
+        raise InputError("y", problem=f"has {y.shape[0]} entries but data has {X.shape[0]} rows",
+                         remedy="pass one response per row")
     return X, y.rechunk((X.chunks[0],))
 
 def is_dask(data) -> bool:
@@ -117,13 +128,13 @@ def is_dask(data) -> bool:
 def open_dask(
     data,          # a Dask array or data frame
     target,        # the response: a Dask array; for a data frame, the name of a column
-    columns=None,  # the features wanted; for arrays, one name a column
-    progress=None, # called once, at the end, with the number of rows
+    columns=None,  # the features wanted; for arrays, one name per column
     encoding=None, # turns columns into numbers by public rules
-) -> Source:
-    "A source of a Dask collection"
+) -> Reader:
+    "A reader of a Dask collection; its progress is reported once, at the end"
     need("dask")
-    if hasattr(data, "rechunk"): return _open_array(data, target, columns, progress, encoding)
+    if hasattr(data, "rechunk"): return _open_array(data, target, columns, encoding)
     is_frame = hasattr(data, "columns") and getattr(data, "ndim", 0) == 2
-    if is_frame: return _open_frame(data, target, columns, progress, encoding)
-    raise InputError(f"data is a Dask {type(data).__name__}: pass a Dask array or data frame")
+    if is_frame: return _open_frame(data, target, columns, encoding)
+    raise InputError("data", problem=f"is a Dask {type(data).__name__}",
+                     remedy="pass a Dask array or data frame")

@@ -19,8 +19,7 @@ from importlib import import_module
 import numpy as np
 
 from ..core.errors import InputError, shown
-from .passes import Header, Piece, Source, batch_rows, missing_values, open_rows, same_columns
-from .rows import Rows
+from .rows import Header, Piece, Reader, Rows, bad_values, batch_rows, open_rows, same_columns
 
 # %% auto #0
 __all__ = ['find_files', 'need', 'reason', 'parquet_batches', 'file_header', 'open_tables', 'open_query', 'open_npy']
@@ -42,36 +41,41 @@ def find_files(
         name = os.fspath(name)
         pattern = has_magic(name) and not os.path.exists(name)
         matches = sorted(glob(name, recursive=True)) if pattern else [name]
-        if not matches: raise InputError(f"no file matches {name!r}: check the pattern")
+        if not matches: raise InputError("no file", problem=f"matches {name!r}", remedy="check the pattern")
         found += matches
-    if not found: raise InputError("data is an empty list: pass at least one path")
+    if not found: raise InputError("data", problem="is an empty list", remedy="pass at least one path")
     for path in found: _check_file(path)
     times = Counter(map(os.path.realpath, found))
     twice = [path for path in found if times[os.path.realpath(path)] > 1]
     if twice:
-        raise InputError(f"{twice[0]!r} stands more than once in data, and so would its rows: pass it once")
+        raise InputError(repr(twice[0]), problem="stands more than once in data, and so would its rows",
+                         remedy="pass it once")
     return found
 
 def _check_file(path: str) -> None:
     "There is such a file, it may be read, and its ending says how"
     if os.path.isdir(path):
         inside = os.path.join(path, "*.parquet")
-        raise InputError(f"{path!r} is a folder: pass the files in it, such as {inside!r}")
-    if not os.path.exists(path): raise InputError(f"{path!r} does not exist: check its name")
+        raise InputError(repr(path), problem="is a folder",
+                         remedy=f"pass the files in it, such as {inside!r}")
+    if not os.path.exists(path):
+        raise InputError(repr(path), problem="does not exist", remedy="check its name")
     for endings, (reader, needs) in _LIBRARIES.items():
         if path.lower().endswith(endings):
-            raise InputError(f"{path!r} is a file of another program: save it as .csv or .parquet, "
-                             f"or pass the table that {reader} makes of it (pip install {needs})")
+            raise InputError(repr(path), problem="is a file of another program",
+                             remedy="save it as .csv or .parquet, or pass the table that "
+                                    f"{reader} makes of it (pip install {needs})")
     if not path.lower().endswith(_ENDINGS):
-        raise InputError(f"{path!r} has an ending that says nothing here: "
-                         f"pass a file that ends in {', '.join(_ENDINGS)}")
+        raise InputError(repr(path), problem="has an unsupported file extension",
+                         remedy=f"pass a file that ends in {', '.join(_ENDINGS)}")
     try: open(path, "rb").close()
     except OSError as error:
-        raise InputError(f"{path!r} cannot be opened ({error.strerror}): check its permissions") from None
+        raise InputError(repr(path), problem=f"cannot be opened ({error.strerror})",
+                         remedy="check its permissions") from None
 
 # %% ../../nbs/data/files.ipynb #2c87b934
 _EXTRAS = {"polars": "files", "pyarrow": "files", "dask": "cluster"}  # what to install for which library
-_POLARS = (1, 37)  # before, an error amid a file ended it early, and nobody heard of it
+_POLARS = (1, 37)  # before, an error in the middle of a file ended it early, silently
 
 def need(
     module: str, # a library
@@ -79,11 +83,11 @@ def need(
     "Say what to install if a reader is not there, or too old"
     try: found = import_module(module)
     except ImportError:
-        raise InputError(f"{module} is not installed, and this is read with it: "
-                         f"pip install 'dp-knockoff[{_EXTRAS[module]}]'") from None
+        raise InputError(module, problem="is not installed, and this is read with it",
+                         remedy=f"pip install 'dp-knockoff[{_EXTRAS[module]}]'") from None
     if module == "polars" and tuple(map(int, found.__version__.split(".")[:2])) < _POLARS:
-        raise InputError(f"polars {found.__version__} may stop amid a file without a word: "
-                         "pip install 'polars>=1.37'")
+        raise InputError(f"polars {found.__version__}", problem="can silently stop in the middle of a file",
+                         remedy="pip install 'polars>=1.37'")
 
 # %% ../../nbs/data/files.ipynb #fb6f9b5e
 def reason(error) -> str:
@@ -92,7 +96,8 @@ def reason(error) -> str:
 
 def _broken(where: str, error) -> InputError:
     "The sentence about a file that cannot be read to its end"
-    return InputError(f"{where} is damaged or ends too early: write it again", details=reason(error))
+    return InputError(where, problem="is damaged or ends too early", remedy="write it again",
+                      details=reason(error))
 
 def _guarded(items, explain):
     "The items of a reader, with its errors turned into a sentence by `explain(error)`"
@@ -119,8 +124,8 @@ class _Columns:
         parts = [column[start:stop] for column in self.columns]
         try: values = np.concatenate(parts, dtype=np.float64, casting="unsafe")
         except (TypeError, ValueError):
-            raise InputError("some column holds values that are not numbers: "
-                             "choose others with columns=[...]") from None
+            raise InputError("some column", problem="holds values that are not numbers",
+                             remedy="choose others with columns=[...]") from None
         Z = values.reshape(len(parts), -1)
         return Z[:-1].T, Z[-1]
 
@@ -189,7 +194,7 @@ def _parquet_pieces(path: str, names: list, target: str, encoding=None):
     for batch in _guarded(parquet_batches(path, wanted), partial(_broken, repr(path))):
         columns = [batch.column(name) for name in wanted]
         empty = {name: c.null_count for name, c in zip(wanted, columns) if c.null_count and not encoding}
-        if empty: raise missing_values(repr(path), empty, first, first + batch.num_rows)
+        if empty: raise bad_values(repr(path), "missing values", empty, first, first + batch.num_rows)
         if encoding: rows = _encoded(batch.select(wanted), target, encoding)
         else: rows = _Columns(names, target, [c.to_numpy(zero_copy_only=False) for c in columns])
         yield Piece(rows, 0, len(rows), repr(path), first)
@@ -211,7 +216,8 @@ def _csv_header(path: str, encoding=None) -> Header:
     import narwhals.stable.v1 as nw
     import polars as pl
     head = _csv_head(path)
-    if not head.strip(): raise InputError(f"{path!r} is empty: it has not even a line of column names")
+    if not head.strip():
+        raise InputError(repr(path), problem="is empty", remedy="write at least a line of column names")
     lines = csv.reader(io.StringIO(head.decode("utf-8-sig", "replace"), newline=""))
     try:
         labels = next(line for line in lines if line)
@@ -234,8 +240,8 @@ def _kind_of_text(column) -> str:
 def _csv_broken(path: str, error) -> InputError:
     "The sentence about a CSV file with too many fields in a line, or worse"
     if "more fields" in str(error):
-        return InputError(f"{path!r} has a line with more fields than its first line has names: "
-                          "correct that line")
+        return InputError(repr(path), problem="has a line with more fields than its first line has names",
+                          remedy="correct that line")
     return _broken(repr(path), error)
 
 # %% ../../nbs/data/files.ipynb #b7f2b289
@@ -289,7 +295,7 @@ def _check_nulls(batch, where: str, first: int) -> None:
     more = f"; the first in row {first + row}"
     if all(absent): more += ", a blank line"
     elif all(absent[absent.index(True):]): more += ", where a line may end early"
-    raise missing_values(where, empty, first, first + batch.height, more=more)
+    raise bad_values(where, "missing values", empty, first, first + batch.height, more)
 
 # %% ../../nbs/data/files.ipynb #ac0c1baf
 _SEARCH = 10_000  # rows to look through at once for a cell that is no number
@@ -304,9 +310,10 @@ def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputEr
             for column in batch.iter_columns():
                 bad = _not_numbers(column, column.name not in numbers)
                 if not len(bad): continue
-                where = f"column {column.name!r} of {path!r}"
-                return InputError(f"{where} holds something that is no number: "
-                                  "correct or drop that line, or leave the column out with columns=[...]",
+                return InputError(f"column {column.name!r} of {path!r}",
+                                  problem="holds something that is not a number",
+                                  remedy="correct or drop that line, "
+                                         "or leave the column out with columns=[...]",
                                   details=f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}.")
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
@@ -335,10 +342,9 @@ def open_tables(
     paths: list,   # of CSV and Parquet files
     target,        # the response's column
     columns=None,  # the features wanted; all others if None
-    progress=None, # called with the number of rows of every finished block
     encoding=None, # turns columns into numbers by public rules
-) -> Source:
-    "A source of CSV and Parquet files"
+) -> Reader:
+    "A reader of CSV and Parquet files"
     headers = {path: file_header(path, encoding) for path in paths}
     features = {path: header.features(target, columns, encoding) for path, header in headers.items()}
     names = features[paths[0]]
@@ -350,29 +356,28 @@ def open_tables(
     counts = [header.rows for header in headers.values()]
     rows = None if None in counts else sum(counts)
     label = repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-    return Source.from_pieces(label, encoding.encoded(names) if encoding else names, pieces, rows, progress)
+    return Reader.of_pieces(label, encoding.encoded(names) if encoding else names, pieces, rows)
 
 # %% ../../nbs/data/files.ipynb #86878e04
 def open_query(
     query,         # a polars LazyFrame
     target,        # the response's column
     columns=None,  # the features wanted; all others if None
-    progress=None, # called with the number of rows of every finished block
     encoding=None, # turns columns into numbers by public rules
-) -> Source:
-    "A source of the rows of a polars query"
+) -> Reader:
+    "A reader of the rows of a polars query"
     import narwhals.stable.v1 as nw
     need("polars")
     label = "the query"
     def explain(error):
-        return InputError(f"{label} fails: collect it on its own to see why", details=reason(error))
+        return InputError(label, problem="fails", remedy="collect it on its own to see why",
+                          details=reason(error))
     def schemas(): yield dict(nw.from_native(query).collect_schema())
     types = next(_guarded(schemas(), explain))
     names = Header(label, list(types), types).features(target, columns, encoding)
     chosen = query.select([*names, target])
     def pieces(): return _query_pieces(chosen, names, target, label, explain, encoding)
-    encoded = encoding.encoded(names) if encoding else names
-    return Source.from_pieces(label, encoded, pieces, progress=progress)
+    return Reader.of_pieces(label, encoding.encoded(names) if encoding else names, pieces)
 
 # %% ../../nbs/data/files.ipynb #e25cc856
 def _load_npy(path: str) -> np.ndarray:
@@ -385,15 +390,14 @@ def open_npy(
     paths: list,   # one .npy file of rows
     target,        # a .npy file of responses, or an array
     columns=None,  # names of the columns
-    progress=None, # called with the number of rows of every finished block
     encoding=None, # turns columns into numbers by public rules
-) -> Source:
-    "A source of a NumPy file of rows and one (or an array) of responses"
+) -> Reader:
+    "A reader of a NumPy file of rows and one (or an array) of responses"
     if len(paths) > 1:
-        raise InputError(f"{paths[0]!r} cannot be read with other files: "
-                         "pass one .npy file of rows, and the response by itself")
+        raise InputError(repr(paths[0]), problem="cannot be read with other files",
+                         remedy="pass one .npy file of rows, and the response by itself")
     if target is None:
-        raise InputError(f"y is missing: {paths[0]!r} has no column names, "
+        raise InputError("y", problem="is missing", remedy=f"{paths[0]!r} has no column names, "
                          "pass 'y.npy' or an array (target=... for open_source)")
     if isinstance(target, (str, os.PathLike)): target = _load_npy(os.fspath(target))
-    return open_rows(_load_npy(paths[0]), target, columns, progress, repr(paths[0]), encoding)
+    return open_rows(_load_npy(paths[0]), target, columns, repr(paths[0]), encoding)

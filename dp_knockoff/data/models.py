@@ -16,7 +16,6 @@ from dp_knockoff.core.errors import (
     check_fraction,
     check_option,
     check_positive,
-    shown,
     stream,
 )
 
@@ -27,7 +26,7 @@ __all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'check_correlation', 'ar1', 'linear_mode
 def check_correlation(name: str, rho) -> float:
     "A number strictly between -1 and 1, or a sentence"
     if not isinstance(rho, numbers.Real) or not -1 < rho < 1:
-        raise InputError(f"{name}={shown(rho)} is not a number between -1 and 1: pass a correlation")
+        raise InputError(name, rho, "is not a number between -1 and 1", "pass a correlation")
     return float(rho)
 
 def ar1(
@@ -53,11 +52,11 @@ def linear_model(
     check_count("n", n)
     check_count("p", p)
     if check_count("k", k, least=0) > p:
-        raise InputError(f"k={k} is larger than p={p}: at most every column can carry a signal")
+        raise InputError("k", k, f"is larger than p={p}", "at most every column can carry a signal")
     check_positive("sigma", sigma, "pass the noise's standard deviation", zero=True)
     check_correlation("rho", rho)
     if not isinstance(amplitude, numbers.Real) or not abs(amplitude) < LARGEST:
-        raise InputError(f"amplitude={shown(amplitude)} is not a finite number: "
+        raise InputError("amplitude", amplitude, "is not a finite number",
                          "pass the size of the coefficients")
     rng = stream(random_state, "linear_model")
     X = rng.standard_normal((n, p))

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 
 import numpy as np
 
 from ..core.archives import load_arrays, save_arrays, written_by_this_version
-from ..core.errors import InputError, listed, shown
+from ..core.errors import InputError, listed
 from .clip import BITS, Clip, on_grid, squared_norms
-from .rows import Rows, sum_blocks
+from .rows import is_table, open_rows, parts_in_cache
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'fresh_id', 'joined', 'named', 'Moments', 'block_moments', 'summariser', 'ExactMoments', 'exact_products',
@@ -31,7 +32,8 @@ def joined(
 ) -> tuple:
     "Ids of a sum; a sentence if something would be added twice"
     if set(mine) & set(theirs):
-        raise InputError("these hold some of the same rows, which would be added twice: add each part once")
+        raise InputError("these", problem="hold some of the same rows, which would be added twice",
+                         remedy="add each part once")
     return (*mine, *theirs)
 
 def named(total):
@@ -57,9 +59,12 @@ class Moments:
         clip=None,  # a Clip: bring every row into public bounds first
     ):              # Moments; with a Clip, ExactMoments
         "Moments of an array or table that is in memory"
-        rows = Rows(X, y, names)
-        total = sum_blocks(rows.blocks(), summariser(rows.names, clip))
-        if total is None: raise InputError("X has no rows: pass at least one")
+        if names is not None and is_table(X):
+            raise InputError("names", problem="were given for a table that has its own",
+                             remedy="rename the table's columns")
+        rows = open_rows(X, y, names, "X")
+        total = rows.read(summariser(rows.names, clip))
+        if total is None: raise InputError("X", problem="has no rows", remedy="pass at least one")
         return named(total)
 
     def save(self,
@@ -92,14 +97,15 @@ class Moments:
         M = self._second(intercept)
         C, Sigma, eigen = _unit_design(M[:-1, :-1], self.mean[:-1], self.n, self.names, intercept)
         if np.sqrt(max(M[-1, -1], 0)) <= _rounding(self.n, self.mean[-1]):
-            raise InputError(f"y is {_empty(intercept)}, to twelve digits: there is nothing to explain")
+            raise InputError("y", problem=f"is {_empty(intercept)}, to twelve digits",
+                             remedy="there is nothing to explain")
         n, products, square = self.n - intercept, M[:-1, -1] / C, float(M[-1, -1])
         return UnitMoments(n, C, Sigma, eigen, products, square, self.names, bool(intercept))
 
     def _second(self, intercept) -> np.ndarray:
         "Second moments of the columns of [X y], with an intercept projected out or not"
         if not isinstance(intercept, (bool, np.bool_)):
-            raise InputError(f"intercept={shown(intercept)} is neither True nor False")
+            raise InputError("intercept", intercept, "is neither True nor False")
         return self.scatter if intercept else self.raw
 
     @property
@@ -122,7 +128,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         "Moments of the rows of both"
         if not isinstance(other, Moments): return NotImplemented
-        if self.names != other.names: raise InputError(_clash(self.names, other.names))
+        _check_same(self.names, other.names)
         ids = joined(self.ids, other.ids)
         n, d = self.n + other.n, other.mean - self.mean
         mean = (self.n * self.mean + other.n * other.mean) / n
@@ -135,14 +141,16 @@ class Moments:
     def __repr__(self):
         return f"Moments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g})"
 
-def _clash(mine: tuple, theirs: tuple) -> str:
-    "The sentence for two lots of rows that do not have the same columns"
+def _check_same(mine: tuple, theirs: tuple) -> None:
+    "Two lots of rows must have the same columns"
+    if mine == theirs: return
     if len(mine) != len(theirs):
-        return (f"chunks of {len(mine)} and {len(theirs)} columns cannot be added: "
-                "give every chunk the same columns")
+        raise InputError(f"chunks of {len(mine)} and {len(theirs)} columns", problem="cannot be added",
+                         remedy="give every chunk the same columns")
     j = next(j for j, (a, b) in enumerate(zip(mine, theirs)) if a != b)
-    return (f"column {j} is called {mine[j]!r} in one chunk and {theirs[j]!r} in another: "
-            "give every chunk the same columns in the same order")
+    raise InputError(f"column {j}",
+                     problem=f"is called {mine[j]!r} in one chunk and {theirs[j]!r} in another",
+                     remedy="give every chunk the same columns in the same order")
 
 # %% ../../nbs/data/moments.ipynb #01c1aa6a
 _CANCELLED = 100  # mean^2 / variance from which a block is centred row by row: two digits are lost
@@ -202,8 +210,8 @@ class ExactMoments:
 
     def __post_init__(self):
         if self.n > MOST_ROWS:
-            raise InputError(f"n={self.n} rows are more than {MOST_ROWS:,}, "
-                             "which is what exact sums have room for: split the data into several releases")
+            raise InputError("n", self.n, f"rows are more than {MOST_ROWS:,}, "
+                             "which is what exact sums have room for", "split the data into several releases")
 
     @property
     def p(self): return len(self.names)
@@ -218,19 +226,19 @@ class ExactMoments:
 
     def __add__(self, other: ExactMoments) -> ExactMoments:
         "Moments of the rows of both"
-        if isinstance(other, Moments): raise InputError(_unlike())
+        if isinstance(other, Moments): raise _mixed()
         if not isinstance(other, ExactMoments): return NotImplemented
-        if self.names != other.names: raise InputError(_clash(self.names, other.names))
+        _check_same(self.names, other.names)
         if self.clip != other.clip:
-            raise InputError("moments of rows in different bounds cannot be added: "
-                             "collect them with one and the same Clip")
+            raise InputError("moments of rows in different bounds", problem="cannot be added",
+                             remedy="collect them with one and the same Clip")
         cut = tuple(a + b for a, b in zip(self.cut, other.cut))
         return ExactMoments(self.n + other.n, self.sums + other.sums, self.names, self.clip, cut,
                             max(self.longest, other.longest), self.weights + other.weights,
                             joined(self.ids, other.ids))
 
     def __radd__(self, other):
-        if isinstance(other, Moments): raise InputError(_unlike())
+        if isinstance(other, Moments): raise _mixed()
         return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works
 
     def check_design(self) -> None:
@@ -238,8 +246,9 @@ class ExactMoments:
         G = self.XtX
         if self.clip.intercept:  # project the column of ones out, as it was scaled
             if not G[-1, -1]:
-                raise InputError("some row of x is so long that the column of ones vanishes beside it: "
-                                 "pass a row_bound near the typical norm of a row")
+                raise InputError("some row of x",
+                                 problem="is so long that the column of ones vanishes beside it",
+                                 remedy="pass a row_bound near the typical norm of a row")
             ones = G[:-1, -1]
             mean = ones / self.n
             _unit_design(G[:-1, :-1] - np.outer(ones, ones) / G[-1, -1], mean, self.n, self.names[:-1], True,
@@ -268,19 +277,24 @@ class ExactMoments:
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"
 
-def _unlike() -> str:
-    "The sentence for a sum of moments in bounds and others"
-    return ("moments of rows in bounds cannot be added to moments of rows as they are: "
-            "collect all of them with one and the same Clip, or all without")
+def _mixed() -> InputError:
+    "The refusal of a sum of moments in bounds and others"
+    return InputError("moments of rows in bounds", problem="cannot be added to moments of rows as they are",
+                      remedy="collect all of them with one and the same Clip, or all without")
 
 def _exact_summary(X, y, names, clip: Clip, bound) -> ExactMoments:
-    "Exact moments of one block"
+    "Exact moments of one block, a few rows at a time"
+    parts = (_exact_part(X[some], y[some], names, clip, bound) for some in parts_in_cache(*X.shape))
+    return reduce(add, parts)
+
+def _exact_part(X, y, names, clip: Clip, bound) -> ExactMoments:
+    "Exact moments of rows that fit into the processor's cache"
     Z, t, w, cut = bound(X, y)
-    if not (np.isfinite(Z).all() and np.isfinite(t).all()): raise FloatingPointError("a row is not finite")
+    if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite") # then w, and so t, is NaN
     A = on_grid(Z, t, clip)
-    sums = exact_products(A, A)
     weights = int(np.rint(w**2 * 2**BITS).sum()) # whole numbers below 2^18: exact
-    return ExactMoments(len(y), sums, names, clip, cut, int(squared_norms(A).max()), weights)
+    longest = int(squared_norms(A).max())
+    return ExactMoments(len(y), exact_products(A, A), names, clip, cut, longest, weights)
 
 def exact_products(
     A: np.ndarray, # rows in steps, as `on_grid` makes them
@@ -329,12 +343,13 @@ def _unit_design(gram, mean, n: int, names: tuple, intercept: bool, step: float 
     flat = [name for name, size, tiny in zip(names, C, least) if size <= tiny]
     if flat:
         digits = "the rounding of bounded rows" if step else "twelve digits"
-        raise InputError(f"X has {_empty(intercept)} columns ({listed(flat)}), to {digits}: "
-                         "drop or rescale them")
+        raise InputError("X", problem=f"has {_empty(intercept)} columns ({listed(flat)}), to {digits}",
+                         remedy="drop or rescale them")
     if n - intercept < p:
-        raise InputError(f"X has n={n} rows for p={p} columns{' and an intercept' if intercept else ''}: "
-                         f"coefficients need n >= {p + intercept}, knockoffs n >= {2 * p + intercept}; "
-                         "drop columns or add rows")
+        ones = " and an intercept" if intercept else ""
+        raise InputError("X", problem=f"has n={n} rows for p={p} columns{ones}",
+                         remedy=f"coefficients need n >= {p + intercept}, "
+                                f"knockoffs n >= {2 * p + intercept}; drop columns or add rows")
     Sigma = gram / np.outer(C, C)
     np.fill_diagonal(Sigma, 1.0)
     eigen = np.linalg.eigh(Sigma)
@@ -360,5 +375,7 @@ def _check_condition(lam, V, names: tuple) -> None:
     weight = np.linalg.norm(V[:, small], axis=1)
     guilty = [name for name, w in zip(names, weight) if w > _GUILTY]
     ratio = f"{lam[-1] / lam[0]:.1e}" if lam[0] > 0 else "infinite"
-    raise InputError(f"columns {listed(guilty)} are collinear (lam_max/lam_min of the normalised Gram matrix "
-                     f"is {ratio}, the limit {_COND_LIMIT:.0e}): drop or combine some of them")
+    raise InputError(f"columns {listed(guilty)}",
+                     problem="are collinear (lam_max/lam_min of the normalised Gram matrix "
+                             f"is {ratio}, the limit {_COND_LIMIT:.0e})",
+                     remedy="drop or combine some of them")

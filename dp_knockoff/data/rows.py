@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import sys
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain, islice
 from operator import add
 
 import numpy as np
 
-from ..core.errors import InputError, listed, shown
+from ..core.errors import InputError, guess, listed
 
 # %% auto #0
-__all__ = ['AHEAD', 'GROUP', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats',
-           'objects_as_floats', 'is_table', 'check_aligned', 'block_rows', 'Rows', 'Block', 'not_finite',
-           'one_blas_thread', 'sum_blocks']
+__all__ = ['check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats', 'objects_as_floats', 'is_table',
+           'check_aligned', 'Header', 'same_columns', 'block_rows', 'batch_rows', 'parts_in_cache', 'Rows', 'Piece',
+           'bad_values', 'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(
@@ -29,59 +31,67 @@ def check_unique(
 ) -> None:
     "No two columns may share a name, and none may be without"
     if any(name is None or isinstance(name, float) and name != name for name in names):
-        raise InputError("a column has no name (None or NaN): rename the columns")
+        raise InputError("a column", problem="has no name (None or NaN)", remedy="rename the columns")
     twice = sorted(name for name, times in Counter(map(str, names)).items() if times > 1)
     if twice:
-        raise InputError(f"column names clash: {listed(twice)} stands more than once; rename the columns")
+        raise InputError("column names", problem=f"clash, {listed(twice)} stands more than once",
+                         remedy="rename the columns")
 
 def column_names(
     p: int,     # number of columns
     names=None, # what the user calls them
 ) -> tuple:
     "The names given, checked, or x0, x1, ..."
+    remedy = "give one name per column"
     if names is not None and not np.iterable(names):
-        raise InputError(f"names={shown(names)} is not a list of names: give one name a column")
+        raise InputError("names", names, "is not a list of names", remedy)
     names = [f"x{j}" for j in range(p)] if names is None else [str(name) for name in names]
     if len(names) != p:
-        raise InputError(f"names has {len(names)} entries but X has {p} columns: give one name a column")
+        raise InputError("names", problem=f"has {len(names)} entries but X has {p} columns", remedy=remedy)
     check_unique(names)
     return tuple(names)
 
 def no_names(
     what: str, # the array
 ) -> InputError:
-    "The sentence about an array whose columns are to be looked up by name"
-    return InputError(f"{what} is an array without column names, by which a dictionary knows its columns: "
-                      "pass columns=[...], one name a column")
+    "The refusal of an array whose columns are to be looked up by name"
+    return InputError(what,
+                      problem="is an array without column names, by which a dictionary knows its columns",
+                      remedy="pass columns=[...], one name per column")
 
 # %% ../../nbs/data/rows.ipynb #c5d677e4
 def as_matrix(
     X, # what the user passed
 ) -> np.ndarray:
-    "An n x p array, or a sentence"
-    if hasattr(X, "toarray"): raise InputError("X is a sparse matrix: pass X.toarray()")
-    if isinstance(X, np.ma.MaskedArray):
-        raise InputError("X is a masked array: drop or impute what is masked and pass an ordinary array")
+    "An n x p array, or a refusal"
+    if hasattr(X, "toarray"): raise InputError("X", problem="is a sparse matrix", remedy="pass X.toarray()")
+    if isinstance(X, np.ma.MaskedArray): raise _masked("X")
     try: X = np.asarray(X)
-    except ValueError: raise InputError("X has rows of different lengths: pass an n x p array") from None
+    except ValueError:
+        raise InputError("X", problem="has rows of different lengths", remedy="pass an n x p array") from None
     if X.ndim != 2:
-        raise InputError(f"X has shape {X.shape}: pass a two-dimensional array, one row an observation")
+        raise InputError("X", problem=f"has shape {X.shape}",
+                         remedy="pass a two-dimensional array, one row per observation")
     return X
 
 def as_vector(
     y, # what the user passed
 ) -> np.ndarray:
-    "A vector of responses, or a sentence"
-    if isinstance(y, np.ma.MaskedArray):
-        raise InputError("y is a masked array: drop or impute what is masked and pass an ordinary array")
+    "A vector of responses, or a refusal"
+    if isinstance(y, np.ma.MaskedArray): raise _masked("y")
     try: y = np.asarray(y.to_numpy() if type(y).__module__.startswith("narwhals") else y)
     except ValueError:
-        raise InputError("y has entries of different lengths: pass one number per row of X") from None
+        raise InputError("y", problem="has entries of different lengths",
+                         remedy="pass one number per row of X") from None
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
     if y.ndim != 1:
-        raise InputError(f"y has shape {y.shape}: pass one response per row of X, "
-                         "or the name of a column of a table")
+        raise InputError("y", problem=f"has shape {y.shape}",
+                         remedy="pass one response per row of X, or the name of a column of a table")
     return y
+
+def _masked(name: str) -> InputError:
+    return InputError(name, problem="is a masked array",
+                      remedy="drop or impute what is masked and pass an ordinary array")
 
 def _as_column(y):
     "A response that is to be encoded: a series as it is, with its type, or a vector"
@@ -106,13 +116,16 @@ def as_floats(
         try:
             if column.dtype.kind not in "OUS": raise TypeError(column.dtype)
             place[:] = objects_as_floats(column)
-        except (TypeError, ValueError):
-            kind = _kind_of(column)
-            if kind == "NAType":
-                raise InputError(f"column {name!r} has missing values: drop or impute those rows") from None
-            raise InputError(f"column {name!r} of type {kind} holds values that are not numbers: "
-                             "encode or drop it (categories as 0/1 columns)") from None
+        except (TypeError, ValueError): raise _not_numbers(name, _kind_of(column)) from None
     return floats
+
+def _not_numbers(name: str, kind: str) -> InputError:
+    "The refusal of a column that holds something else"
+    if kind == "NAType":
+        return InputError(f"column {name!r}", problem="has missing values",
+                          remedy="drop or impute those rows")
+    return InputError(f"column {name!r}", problem=f"of type {kind} holds values that are not numbers",
+                      remedy="encode or drop it (categories as 0/1 columns)")
 
 def objects_as_floats(
     column: np.ndarray, # of objects
@@ -122,7 +135,7 @@ def objects_as_floats(
     except OverflowError: return np.array([_float(value) for value in column])
 
 def _quietly(column: np.ndarray) -> np.ndarray:
-    "The same in float64; NumPy's warning about a number that is too large for it would tell of one row"
+    "The same in float64; NumPy's warning about a number that is too large would reveal something of one row"
     with np.errstate(all="ignore"): return column.astype(np.float64, copy=False)
 
 def _float(value) -> float:
@@ -131,7 +144,7 @@ def _float(value) -> float:
     except OverflowError: return sys.float_info.max if value > 0 else -sys.float_info.max
 
 def _kind_of(column: np.ndarray) -> str:
-    "What a column holds, in a word: its dtype, or the type of the first thing in it that is no number"
+    "What a column holds, in a word: its dtype, or the type of the first value in it that is not a number"
     if column.dtype != object: return str(column.dtype)
     return next((type(v).__name__ for v in column if not isinstance(v, (int, float, np.number))), "object")
 
@@ -141,16 +154,6 @@ def is_table(data) -> bool:
     from narwhals.stable.v1.dependencies import is_into_dataframe
     return is_into_dataframe(data)
 
-def _check_numeric(
-    table, # as narwhals sees it
-) -> None:
-    "Every column of a table must hold numbers: text, categories, dates and the like are named"
-    import narwhals.stable.v1 as nw
-    for name, dtype in table.schema.items():
-        if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object)):
-            raise InputError(f"column {name!r} of type {dtype} holds values that are not numbers: "
-                             "encode or drop it (categories as 0/1 columns)")
-
 def check_aligned(
     X, # the design
     y, # the response
@@ -158,66 +161,195 @@ def check_aligned(
     "A pandas table and series with different indexes are not the same rows"
     mine, theirs = getattr(X, "index", None), getattr(y, "index", None)
     if hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs):
-        raise InputError("X and y have different indexes: align them first (y.loc[X.index]), "
-                         "or pass y.to_numpy() to pair them by position")
+        raise InputError("X and y", problem="have different indexes",
+                         remedy="align them first (y.loc[X.index]), "
+                                "or pass y.to_numpy() to pair them by position")
+
+# %% ../../nbs/data/rows.ipynb #771a9cbe
+@dataclass(frozen=True)
+class Header:
+    "What is known of a table before a row is read"
+    where: str              # the table's name, for messages
+    labels: list            # its columns
+    types: dict             # their types, as narwhals calls them
+    rows: int | None = None # number of rows, if known
+    objects: frozenset = frozenset() # columns whose type was guessed from their first values
+
+    def __post_init__(self): _check_labels(self.where, self.labels)
+
+    @classmethod
+    def of(cls,
+        where: str, # the table's name, for messages
+        table,      # pandas, polars or Arrow
+        rows=None,  # number of rows, if known
+    ) -> Header:
+        "The header of a table in memory"
+        import narwhals.stable.v1 as nw
+        labels = list(getattr(table, "column_names", getattr(table, "columns", None)))
+        _check_labels(where, labels)
+        frame = nw.from_native(table, eager_only=True)
+        is_pandas = frame.implementation.is_pandas_like()
+        dtypes = zip(labels, table.dtypes) if is_pandas else ()
+        objects = frozenset(name for name, dtype in dtypes if dtype == np.dtype(object))
+        return cls(where, labels, dict(frame.schema), rows, objects)
+
+    def features(self,
+        target,        # the response's column
+        columns=None,  # the features wanted; all others if None
+        encoding=None, # knows which columns there may be, and what they may hold
+    ) -> list:
+        "The features, or a refusal for the first thing that is wrong with the table"
+        self._check_target(target)
+        names = self.features_only(columns, encoding, target)
+        self._check_type(target, encoding)
+        return names
+
+    def features_only(self,
+        columns=None,  # the features wanted; all others if None
+        encoding=None, # knows which columns there may be, and what they may hold
+        target=None,   # the response's column, if it is in the table
+    ) -> list:
+        "The features of a table that need not have the response"
+        names = self._wanted(target, columns)
+        if not names:
+            besides = "" if target is None else f" besides the response {target!r}"
+            raise InputError(self.where, problem=f"has no column{besides}",
+                             remedy="there is no feature to select from")
+        if encoding is not None: encoding.check_columns(self.where, names)
+        for name in names: self._check_type(name, encoding)
+        return names
+
+    def _check_target(self, target) -> None:
+        "The response is the name of a column"
+        if target is None:
+            raise InputError("y", problem="is missing", remedy=f"name the response's column of {self.where}, "
+                             f"one of {listed(self.labels)} (target=... for open_source)")
+        if not isinstance(target, str):
+            raise InputError("y", target, f"is not the name of a column of {self.where}",
+                             f"choose one of {listed(self.labels)}")
+        if target not in self.labels:
+            joined = any(mark in str(label) for label in self.labels for mark in ";\t")
+            hint = "; columns must be separated by commas" if joined else ""
+            raise InputError(f"the response {target!r}",
+                             problem=f"is not a column of {self.where}{guess(target, self.labels)}",
+                             remedy=f"it has {listed(self.labels)}{hint}")
+
+    def _wanted(self, target, columns) -> list:
+        "The columns asked for, all of them in the table, the response not among them"
+        if columns is None: return [label for label in self.labels if label != target]
+        if isinstance(columns, str) or not np.iterable(columns):
+            raise InputError("columns", columns, "is not a list of names",
+                             "pass a list such as ['age', 'height']")
+        columns = list(columns)
+        check_unique(columns)
+        if target in columns:
+            raise InputError("columns", columns, f"holds the response {target!r}", "leave it out")
+        unknown = [name for name in columns if name not in self.labels]
+        if unknown:
+            hint = guess(unknown[0], self.labels)
+            raise InputError(self.where, problem=f"has no column {unknown[0]!r}{hint}",
+                             remedy=f"it has {listed(self.labels)}")
+        return columns
+
+    def _check_type(self, name, encoding) -> None:
+        "A column must hold numbers (or truth values), or what the encoding turns into numbers"
+        import narwhals.stable.v1 as nw
+        dtype = self.types[name]
+        if encoding is not None:
+            encoding.check_type(self.where, str(name), nw.Object() if name in self.objects else dtype)
+        elif not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown)):
+            raise _no_number(f"column {name!r}", self.where, dtype)
+
+def _check_labels(where: str, labels: list) -> None:
+    "No two columns of a table may share a name"
+    try: check_unique(labels)
+    except InputError as error: raise error.at(where) from None
+
+def _no_number(column: str, where: str, dtype) -> InputError:
+    "The refusal of a column whose type is not a number"
+    import narwhals.stable.v1 as nw
+    if dtype not in (nw.String, nw.Categorical, nw.Enum):
+        return InputError(column, problem=f"of {where} has type {dtype}",
+                          remedy="turn it into a number, or leave it out with columns=[...]")
+    kind = "text" if dtype == nw.String else "categories"
+    return InputError(column, problem=f"of {where} holds {kind}",
+                      remedy="give its levels in a dictionary (dictionary=...), replace it by one 0/1 column "
+                             "per category, or leave it out with columns=[...]")
+
+# %% ../../nbs/data/rows.ipynb #0dc95773
+def same_columns(
+    where: str,      # this file or chunk, for messages
+    names: list,     # its columns
+    reference: list, # those of the first
+    first: str,      # the first file or chunk
+) -> None:
+    "A later file or chunk must have the columns of the first, in any order"
+    lost = [name for name in reference if name not in names]
+    new = [name for name in names if name not in reference]
+    remedy = "give all the same columns, or choose them with columns=[...]"
+    if lost: raise InputError(where, problem=f"has no column {lost[0]!r}, but {first} has", remedy=remedy)
+    if new: raise InputError(where, problem=f"has a column {new[0]!r}, but {first} has not", remedy=remedy)
 
 # %% ../../nbs/data/rows.ipynb #42be4568
+_BATCH = 2**22  # numbers to ask a reader for at once: about 32 MB
+
 def block_rows(
     p: int, # number of columns besides the response
 ) -> int:
     "Rows in a block: about 2^19 numbers, and not fewer than 256 rows"
     return max(256, 2**19 // (p + 1))
 
+def batch_rows(
+    p: int, # number of features
+) -> int:
+    "Rows to ask a reader for at once"
+    return min(65_536, max(1024, _BATCH // (p + 1)))
+
+def parts_in_cache(
+    n: int, # rows
+    p: int, # columns
+) -> list:  # of slices
+    "A few rows at a time, which the processor's cache can hold together with a few copies"
+    size = max(512, 2**16 // (p + 1))
+    return [slice(i, i + size) for i in range(0, n, size)]
+
 # %% ../../nbs/data/rows.ipynb #cdc2ea80
 def _check_in_memory(X) -> None:
-    "Paths and lazy tables are not rows yet: say who opens them"
-    way_out = "open it with dp_knockoff.open_source(X, target) and pass what that returns"
-    if isinstance(X, (str, os.PathLike)): raise InputError(f"X is a path: {way_out}")
+    "Paths and lazy tables are not rows yet: say what opens them"
+    remedy = "open it with dp_knockoff.open_source(X, target) and pass what that returns"
+    if isinstance(X, (str, os.PathLike)): raise InputError("X", problem="is a path", remedy=remedy)
     if hasattr(type(X), "dask") or hasattr(type(X), "collect"): # the type: a table may have such a column
-        raise InputError(f"X is not in memory (pass X.collect() or X.compute() if it fits): {way_out}")
+        raise InputError("X", problem="is not in memory (pass X.collect() or X.compute() if it fits)",
+                         remedy=remedy)
 
 class Rows:
     "A design and its response, read as blocks of float64 rows"
     def __init__(self,
         X,             # array (n, p), or a pandas, polars or Arrow table
         y,             # array or series of n responses, or the name of a column of the table
-        names=None,    # column names, for an array
+        names=None,    # column names, for an array; for a table, the features wanted
         encoding=None, # turns columns into numbers by public rules, as a Dictionary does
+        where="X",     # what a table is called in messages
     ):
-        import narwhals.stable.v1 as nw
         _check_in_memory(X)
-        labels = getattr(X, "column_names", getattr(X, "columns", None))
-        if isinstance(labels, (list, tuple)) or hasattr(labels, "tolist"): check_unique(labels)
         check_aligned(X, y)
         self.response = y if isinstance(y, str) else "y"  # what messages call it
         self.encoding = encoding
-        table = nw.from_native(X, eager_only=True, pass_through=True)
-        self.table = table if isinstance(table, nw.DataFrame) else None
-        if self.table is None and isinstance(y, str):
-            raise InputError(f"y={y!r} names a column, but X is not a table: pass y as an array")
-        if self.table is not None: X, y, names = self._open(table, y, names)
-        elif encoding is not None: X = _unmixed(X)
-        if encoding is not None and names is None: raise no_names("X")
-        self.X = X if self.table is not None else as_matrix(X)
-        if self.X.shape[1] == 0: raise InputError("X has no columns: pass at least one besides the response")
+        self.is_table = is_table(X)
+        if self.is_table: X, y, names = _chosen(X, y, names, encoding, where)
+        elif isinstance(y, str):
+            raise InputError("y", y, "names a column, but X is not a table", "pass y as an array")
+        elif encoding is not None and names is None: raise no_names("X")
+        else: X = as_matrix(X if encoding is None else _unmixed(X))
+        if X.shape[1] == 0:
+            raise InputError("X", problem="has no columns", remedy="pass at least one besides the response")
+        self.X = X
         self.y = as_vector(y) if encoding is None else _as_column(y)
-        self.raw = column_names(self.X.shape[1], names)  # as the data has them
+        self.raw = column_names(X.shape[1], names)  # as the data has them
         self.names = self.raw if encoding is None else encoding.encoded(self.raw)
-        if len(self.y) != self.X.shape[0]:
-            raise InputError(f"y has {len(self.y)} entries but X has {self.X.shape[0]} rows: "
-                             "pass one response per row")
-
-    def _open(self, table, y, names):
-        "Split the response off a table if it is named, and take the table's own names"
-        if names is not None:
-            raise InputError("names were given for a table that has its own: rename the table's columns")
-        if isinstance(y, str):
-            if y not in table.columns:
-                raise InputError(f"y={y!r} is not a column of the table: it has {listed(table.columns)}")
-            if self.encoding is None: _check_numeric(table.select(y))
-            y, table = table[y], table.drop(y)
-        if self.encoding is None: _check_numeric(table)
-        return table, y, table.columns
+        if len(self.y) != X.shape[0]:
+            raise InputError("y", problem=f"has {len(self.y)} entries but X has {X.shape[0]} rows",
+                             remedy="pass one response per row")
 
     def __len__(self): return len(self.y)
 
@@ -228,9 +360,9 @@ class Rows:
         "Rows `start` to `stop` as float64 arrays"
         X = self.X[start:stop]
         if self.encoding is not None:
-            columns = X.T if self.table is None else X.iter_columns()
+            columns = X.iter_columns() if self.is_table else X.T
             return self.encoding.design(self.raw, columns), self.encoding.answers(self.y[start:stop])
-        if self.table is not None: X = X.to_numpy()
+        if self.is_table: X = X.to_numpy()
         return as_floats(X, self.names), as_floats(self.y[start:stop], (self.response,))
 
     def nulls(self,
@@ -238,59 +370,129 @@ class Rows:
         stop: int,  # one after the last
     ) -> dict:      # of the columns of a table that have some
         "How many values are missing that must not be"
-        if self.table is None: return {}
+        if not self.is_table: return {}
         encoding, part = self.encoding, self.X[start:stop]
         full = [name for name in part.columns if encoding is None or not encoding.may_miss(str(name))]
         counts = {str(name): part.get_column(name).null_count() for name in full}
         return {name: count for name, count in counts.items() if count}
 
-    def blocks(self):
-        "All rows, in blocks that `sum_blocks` takes"
-        size = block_rows(len(self.names))
-        for start in range(0, len(self), size): yield Block(self, start, min(len(self), start + size))
+def _chosen(table, y, columns, encoding, where: str) -> tuple: # table, response, names
+    "The features of a table, as narwhals sees them, and its response"
+    import narwhals.stable.v1 as nw
+    header, frame = Header.of(where, table), nw.from_native(table, eager_only=True)
+    if isinstance(y, str):
+        names = header.features(y, columns, encoding)
+        y = frame[y]
+    else: names = header.features_only(columns, encoding)
+    return frame.select(names), y, names
 
-# %% ../../nbs/data/rows.ipynb #5fa34213
-class Block:
-    "Consecutive rows of a table, not read yet"
-    def __init__(self,
-        rows: Rows,  # where they are
-        start: int,  # the first row
-        stop: int,   # one after the last
-    ): self.rows, self.start, self.stop = rows, start, stop
+# %% ../../nbs/data/rows.ipynb #edf187ba
+@dataclass(frozen=True)
+class Piece:
+    "Consecutive rows of what a reader delivered, and where they stand"
+    rows: object   # has names, the response's name, and block(start, stop), as Rows has
+    start: int     # the first row in there
+    stop: int      # one after the last
+    where: str     # the file or chunk, for messages
+    first: int = 0 # the number that row 0 of `rows` has in there
 
     def __len__(self): return self.stop - self.start
 
-    @property
-    def place(self) -> tuple:
-        "Part, and number of the first row in it"
-        return 0, self.start
+    def part(self,
+        start: int, # the first row of these
+        stop: int,  # one after the last
+    ) -> Piece:
+        "Some of these rows"
+        return Piece(self.rows, self.start + start, self.start + stop, self.where, self.first)
 
     def read(self) -> tuple:
         "The rows as float64 arrays X, y"
-        return self.rows.block(self.start, self.stop)
+        try: return self.rows.block(self.start, self.stop)
+        except InputError as error: raise (self._nulls() or error.at(self.where)) from None
 
-    def fault(self,
-        X: np.ndarray, # what was read
-        y: np.ndarray, # and its responses
-    ) -> InputError:
-        "The sentence about rows whose sums are not finite"
-        return not_finite(X, y, self.rows.names, self.start, getattr(self.rows, "response", "y"))
+    def fault(self) -> InputError | None:
+        "The refusal of values that are missing or not finite, if there are any"
+        return self._nulls() or self._not_finite()
 
-def not_finite(
-    X: np.ndarray,  # rows
-    y: np.ndarray,  # their responses
-    names: tuple,   # the columns
-    first_row: int, # number of the first row, for the message
-    response="y",   # what the response is called
+    def _nulls(self) -> InputError | None:
+        counts = self.rows.nulls(self.start, self.stop) if isinstance(self.rows, Rows) else {}
+        return self._bad("missing values", counts) if counts else None
+
+    def _not_finite(self) -> InputError | None:
+        X, y = self.read()
+        columns = [*zip(self.rows.names, X.T), (self.rows.response, y)]
+        bad = {name: np.flatnonzero(~np.isfinite(values)) for name, values in columns}
+        bad = {name: rows for name, rows in bad.items() if rows.size}
+        if not bad: return None
+        first = self.first + self.start + min(rows[0] for rows in bad.values())
+        counts = {name: rows.size for name, rows in bad.items()}
+        return self._bad("NaN or infinite values", counts, f"; the first in row {first}")
+
+    def _bad(self, what: str, counts: dict, more="") -> InputError:
+        return bad_values(self.where, what, counts, self.first + self.start, self.first + self.stop, more)
+
+_COUNTED = 6 # columns whose bad values are counted in a message
+
+def bad_values(
+    where: str,   # file or chunk
+    what: str,    # "missing values", or others
+    counts: dict, # how many there are, by column
+    start: int,   # first row looked at
+    stop: int,    # one after the last
+    more="",      # the rest of what is known, for the details
 ) -> InputError:
-    "Which column holds a NaN or infinity, or overflows; where, and what it is, in the details"
-    for name, column in [*zip(names, X.T), (response, y)]:
-        bad = np.flatnonzero(~np.isfinite(column))
-        if bad.size:
-            return InputError(f"column {name!r} has NaN or infinite values: drop or impute those rows",
-                              details=f"The first is {column[bad[0]]}, in row {first_row + bad[0]}.")
-    j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
-    return InputError(f"column {[*names, response][j]!r} is so large that its squares overflow: rescale it")
+    "The refusal of values that cannot be summed: file and columns; counts and rows are in its details"
+    columns = ", ".join(f"{count} in {name!r}" for name, count in islice(counts.items(), _COUNTED))
+    others = len(counts) - _COUNTED
+    if others > 0: columns += f" and more in {others} other columns"
+    word = "column" if len(counts) == 1 else "columns"
+    return InputError(where, problem=f"has {what} in {word} {listed(counts, _COUNTED)}",
+                      remedy="drop or impute those rows",
+                      details=f"In rows {start} to {stop - 1} there are {columns}{more}.")
+
+# %% ../../nbs/data/rows.ipynb #7d7aad30
+class _Block:
+    "Pieces that together are one block of rows"
+    def __init__(self, pieces: list, place: tuple):
+        self.pieces = pieces
+        self.place = place # part of the data, and number of the first row in it
+
+    def __len__(self): return sum(len(piece) for piece in self.pieces)
+
+    def read(self) -> tuple:
+        "All rows, as float64 arrays X, y"
+        parts = [piece.read() for piece in self.pieces]
+        if len(parts) == 1: return parts[0]
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts))
+
+    def fault(self, X, y) -> InputError:
+        "The refusal of rows whose sums are not finite: which file, which columns"
+        for piece in self.pieces:
+            found = piece.fault()
+            if found: return found
+        first = self.pieces[0]
+        j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
+        return InputError(f"column {[*first.rows.names, first.rows.response][j]!r}", where=first.where,
+                          problem="is so large that its squares overflow", remedy="rescale it")
+
+def _in_blocks(
+    pieces,        # iterable of Piece, of any lengths
+    size: int,     # rows in a block
+    part: int = 0, # which part of the data they are
+):
+    "The same rows in blocks of exactly `size` (the last one may be shorter)"
+    held, count, first = [], 0, 0
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            stop = min(len(piece), start + size - count)
+            held.append(piece.part(start, stop))
+            count += stop - start
+            start = stop
+            if count == size:
+                yield _Block(held, (part, first))
+                held, count, first = [], 0, first + size
+    if held: yield _Block(held, (part, first))
 
 # %% ../../nbs/data/rows.ipynb #a010ec0d
 @lru_cache(maxsize=1)
@@ -303,8 +505,8 @@ def one_blas_thread():
     return _blas().limit(limits=1, user_api="blas")
 
 # %% ../../nbs/data/rows.ipynb #87c8fbce
-AHEAD = 4   # blocks under way per thread: enough that no thread waits, few enough that memory stays small
-GROUP = 64  # summaries added before their sum joins the total: sums of sums lose fewer digits
+_AHEAD = 4   # blocks under way per thread: enough that no thread waits, few enough that memory stays small
+_GROUP = 64  # summaries added before their sum joins the total: sums of sums lose fewer digits
 
 def sum_blocks(
     blocks,        # iterable of blocks: each has len(block), read() -> (X, y), and fault(X, y) -> InputError
@@ -324,14 +526,24 @@ def sum_blocks(
     if len(head) == 1: return told(work(head[0]))  # nothing to share among threads
     total, threads = None, os.cpu_count() or 1
     with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-        parts = map(told, _in_order(pool, work, chain(head, blocks), AHEAD * threads))
+        parts = map(told, _in_order(pool, work, chain(head, blocks), _AHEAD * threads))
         for part in parts:
-            group = reduce(add, islice(parts, GROUP - 1), part)
+            group = reduce(add, islice(parts, _GROUP - 1), part)
             total = group if total is None else total + group
     return total
 
+def sum_pieces(
+    pieces,        # iterable of Piece
+    p: int,        # number of features
+    summarise,     # what to make of a block
+    progress=None, # called with the number of rows of every finished block
+    part: int = 0, # which part of the data the pieces are
+):                 # the sum, or None if there was no row
+    "One pass over pieces of any lengths"
+    return sum_blocks(_in_blocks(pieces, block_rows(p), part), summarise, progress)
+
 def _summary(block, summarise):
-    "What `summarise` makes of a block, or the block's own sentence about its rows"
+    "What `summarise` makes of a block, or the block's own refusal of its rows"
     X, y = block.read()
     place = block.place if getattr(summarise, "numbered", False) else ()
     try: return summarise(X, y, *place)
@@ -344,3 +556,52 @@ def _in_order(pool, f, items, ahead: int):
         waiting.append(pool.submit(f, item))
         if len(waiting) > ahead: yield waiting.popleft().result()
     while waiting: yield waiting.popleft().result()
+
+# %% ../../nbs/data/rows.ipynb #b21e6b9d
+@dataclass(frozen=True)
+class Reader:
+    "Rows that can be passed over, wherever they are"
+    label: str              # what it is, for people
+    names: tuple            # the features
+    read: object            # f(summarise, progress=None) -> the sum over all blocks; None if there was no row
+    rows: int | None = None # number of rows, if known without reading them
+    once: bool = False      # can it be read only once?
+
+    @classmethod
+    def of_pieces(cls,
+        label: str, # what it is, for people
+        names,      # the features
+        pieces,     # f() -> a fresh iterator of Piece
+        rows=None,  # number of rows, if known
+        once=False, # can `pieces` be called only once?
+    ) -> Reader:
+        "A reader of rows that come in pieces"
+        def read(summarise, progress=None):
+            return sum_pieces(pieces(), len(names), summarise, progress)
+        return cls(label, tuple(names), read, rows, once)
+
+def open_rows(
+    data,          # array, memory map or table
+    target,        # the response: an array, or the name of a column
+    columns=None,  # the features wanted; for arrays, one name per column
+    label="data",  # what it is, for messages
+    encoding=None, # turns columns into numbers by public rules
+) -> Reader:
+    "A reader of an array, a memory map or a table"
+    if target is None:
+        raise InputError("y", problem="is missing",
+                         remedy="pass the response, or its column's name (target=... for open_source)")
+    rows = Rows(data, target, columns, encoding, label)
+    size = block_rows(len(rows.names))
+    step = size * max(1, batch_rows(len(rows.names)) // size)  # whole blocks: none is put together from two
+    def pieces():
+        for start in range(0, len(rows), step):
+            yield Piece(rows, start, min(len(rows), start + step), label)
+            for array in (data, target): _let_go(array)
+    return Reader.of_pieces(label, rows.names, pieces, len(rows))
+
+def _let_go(array) -> None:
+    "Return the pages of a memory map that were read (not of one that holds changes of its own)"
+    handle = getattr(array, "_mmap", None)
+    if not isinstance(handle, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"): return
+    if getattr(array, "mode", "c") != "c": handle.madvise(mmap.MADV_DONTNEED)

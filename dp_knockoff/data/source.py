@@ -7,29 +7,143 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 
 import numpy as np
 
-from ..core.archives import archive_kind
-from ..core.errors import InputError, shown
+from ..core.archives import archive_kind, class_of
+from ..core.errors import InputError, listed
+from .clip import INTERCEPT, Clip
 from .cluster import is_dask, open_dask
 from .dictionary import Dictionary, as_dictionary, join_groups
 from .files import file_header, find_files, open_npy, open_query, open_tables
-from .moments import ExactMoments, Moments
-from dp_knockoff.data.passes import (
-    MomentsSource,
-    Piece,
-    Source,
-    open_rows,
-    open_table,
-    same_columns,
-)
-from .rows import Rows, is_table
+from .moments import ExactMoments, Moments, named, summariser
+from .rows import Piece, Reader, Rows, is_table, open_rows, same_columns
 
 # %% auto #0
-__all__ = ['open_source', 'moments_of', 'types_of']
+__all__ = ['Source', 'MomentsSource', 'open_source', 'moments_of', 'types_of']
+
+# %% ../../nbs/data/source.ipynb #541b63d1
+class Source:
+    "Rows that can be passed over: call it, with a Clip or without, and it returns their moments"
+    def __init__(self,
+        reader: Reader, # makes the passes
+        progress=None,  # called with the number of rows of every finished block
+    ):
+        if progress is not None and not callable(progress):
+            raise InputError("progress", progress, "is not a function",
+                             "pass f(rows), called as rows are read, or None")
+        self.label = reader.label
+        self.names = tuple(str(name) for name in reader.names)
+        self.rows = reader.rows
+        self.once = reader.once
+        self.progress = progress
+        self.groups = {}        # columns that are one variable: {name: its columns}
+        self.dictionary = None  # the public facts by which the columns were encoded
+        self._reader = reader
+        self._passes = Counter()  # shared by copies, which share the rows
+
+    def described(self,
+        groups: dict,    # columns that are one variable: {name: its columns}
+        dictionary=None, # the public facts by which the columns were encoded
+    ) -> Source:
+        "The same rows, with what is known of their columns"
+        source = copy(self)
+        source.groups = dict(groups)
+        source.dictionary = dictionary
+        return source
+
+    def __call__(self,
+        clip: Clip | None = None, # bring every row into these public bounds first
+    ):                            # Moments; with a Clip, ExactMoments
+        "Moments of all rows, in one pass"
+        _check_clip(clip)
+        summarise = summariser(self.names, clip)  # refuses at once if bounds do not fit the columns
+        return named(self._pass(summarise))
+
+    def collect(self,
+        summarise,      # f(X, y) of a block of rows, float64 and finite: something that adds up with +
+        numbered=False, # call it f(X, y, part, first): which part of the data, number of the first row in it
+        progress=None,  # called with the number of rows of every finished block; default: the source's own
+    ):
+        "One pass: what is said of each block of rows, added up in their order"
+        if not callable(summarise):
+            raise InputError("summarise", summarise, "is not a function",
+                             "pass f(X, y), whose results add up with +")
+        return self._pass(_OfFinite(summarise, numbered), progress)
+
+    def _pass(self, summarise, progress=None):
+        "The sum over all blocks; refuses a second pass where there can be only one, and a pass over nothing"
+        if self.once and self._passes.total():
+            raise InputError(self.label, problem="was read, and can be read only once",
+                             remedy="pass a function that returns a fresh iterator")
+        self._passes.update(started=1)
+        total = self._reader.read(summarise, progress or self.progress)
+        if total is None and self._passes.total() > 1:
+            raise InputError(self.label, problem="had no rows left for another pass",
+                             remedy="return a fresh iterator every time")
+        if total is None: raise InputError(self.label, problem="has no rows", remedy="pass at least one")
+        return total
+
+    def __repr__(self):
+        rows = "" if self.rows is None else f"{self.rows:,} rows, "
+        return f"Source({self.label}, {rows}{len(self.names)} features: {listed(self.names, 4)})"
+
+def _check_clip(clip) -> None:
+    "A Clip or None"
+    if clip is not None and not isinstance(clip, Clip):
+        raise InputError("clip", clip, "is not a Clip", "pass Clip(row_bound, response_bound) or None")
+
+@dataclass(frozen=True)
+class _OfFinite:
+    "What is said of a block, if all its values are finite"
+    summarise: object
+    numbered: bool # does it want to know where the rows stand?
+
+    def __call__(self, X, y, *place):
+        if not (np.isfinite(X).all() and np.isfinite(y).all()):
+            raise FloatingPointError("a value is not finite")
+        return self.summarise(X, y, *place)
+
+# %% ../../nbs/data/source.ipynb #b5828fe8
+class MomentsSource(Source):
+    "Moments that were collected before: returns them, if they are what is asked for"
+    def __init__(self,
+        moments,         # Moments, or ExactMoments
+        label="Moments", # what it is, for people
+    ):
+        bounded = isinstance(moments, ExactMoments)
+        features = [name for name in moments.names if not bounded or name != INTERCEPT]
+        super().__init__(Reader(label, features, None, moments.n))
+        self.moments = moments
+        self.clip = moments.clip if bounded else None
+
+    def __call__(self,
+        clip: Clip | None = None, # the bounds wanted
+    ):                            # Moments, or ExactMoments
+        "The moments, if they were collected in these bounds"
+        _check_clip(clip)
+        if clip != self.clip: raise self.other_bounds(clip)
+        return self.moments
+
+    def other_bounds(self,
+        clip: Clip | None, # the bounds wanted
+    ) -> InputError:
+        "The refusal of other bounds than those of the moments"
+        if clip is None:
+            return InputError("these Moments", problem="are of rows in bounds, for the moments filter",
+                              remedy="collect them without a Clip for this filter")
+        return InputError("data", problem="is Moments that were not collected within the bounds of this clip",
+                          remedy="collect them with it")
+
+    def collect(self, summarise, numbered=False, progress=None):
+        "Refuses: there are no rows"
+        raise InputError("the rows of these Moments", problem="are summed already and cannot be read again",
+                         remedy="pass the data")
 
 # %% ../../nbs/data/source.ipynb #6be093d7
 def _named(target, encoding):
@@ -37,11 +151,11 @@ def _named(target, encoding):
     return encoding.target if target is None and encoding is not None else target
 
 def _check_apart(where: str, X, y, columns) -> None:
-    "A series that is a column of the table, too, would explain itself; names are enough to see it"
+    "A series that is also a column of the table would explain itself; its name gives it away"
     name, labels = getattr(y, "name", None), getattr(X, "column_names", getattr(X, "columns", ()))
     if not isinstance(name, str) or name not in list(labels if columns is None else columns): return
-    raise InputError(f"{where} holds the response {name!r} among its features: "
-                     f"pass y={name!r}, or leave it out of the table")
+    raise InputError(where, problem=f"holds the response {name!r} among its features",
+                     remedy=f"pass y={name!r}, or leave it out of the table")
 
 def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
     "Rows of one chunk"
@@ -49,11 +163,11 @@ def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
     pair = isinstance(chunk, tuple) and len(chunk) == 2
     if target is None and not pair: target = _named(None, encoding)
     if pair == isinstance(target, str) or not (pair or is_table(chunk)):
-        raise InputError(f"{where} is a {type(chunk).__name__}: "
-                         "yield (X, y) pairs, or tables together with the name of the response's column")
+        raise InputError(where, problem=f"is a {type(chunk).__name__}", remedy="yield (X, y) pairs, "
+                         "or tables together with the name of the response's column")
     X, y = chunk if pair else (chunk, target)
     _check_apart(where, X, y, columns)
-    if is_table(X): return open_table(where, X, y, columns, encoding)
+    if is_table(X): return Rows(X, y, columns, encoding, where)
     try: return Rows(X, y, columns, encoding)
     except InputError as error: raise error.at(where) from None
 
@@ -79,16 +193,16 @@ def _settled(piece: Piece) -> Piece:
     return Piece(rows, 0, len(rows), piece.where, piece.first)
 
 # %% ../../nbs/data/source.ipynb #385bd02e
-def _open_chunks(data, target, columns, progress, encoding=None) -> Source:
-    "A source of chunks: (X, y) pairs, or tables with the response in a column"
+def _open_chunks(data, target, columns, encoding=None) -> Reader:
+    "A reader of chunks: (X, y) pairs, or tables with the response in a column"
     if callable(data): _check_no_arguments(data)
     once = not callable(data) and iter(data) is data
     start = data if callable(data) else partial(iter, data)
     fresh = _iterator(start)
     head = list(islice(fresh, 1))
     if not head:
-        raise InputError("data yields no chunk: "
-                         "pass a function that returns a fresh iterator, or one not used up")
+        raise InputError("data", problem="yields no chunk",
+                         remedy="pass a function that returns a fresh iterator, or one not used up")
     first = _open_chunk(head[0], 0, target, columns, encoding)
     names, encoded = first.raw, first.names
     if not once: head.clear()
@@ -101,100 +215,109 @@ def _open_chunks(data, target, columns, progress, encoding=None) -> Source:
             if not in_order: rows = _open_chunk(chunk, i, target, list(names), encoding)
             yield _settled(Piece(rows, 0, len(rows), f"chunk {i}"))
     label = "the iterator of chunks" if once else "the stream of chunks"
-    return Source.from_pieces(label, encoded, pieces, progress=progress, once=once)
+    return Reader.of_pieces(label, encoded, pieces, once=once)
 
 def _check_no_arguments(function) -> None:
     "A function of chunks is called without arguments"
     try: signature = inspect.signature(function)
-    except (TypeError, ValueError): return  # some built-in functions do not tell
+    except (TypeError, ValueError): return  # some built-in functions have no signature
     try: signature.bind()
     except TypeError:
-        raise InputError("data is a function that takes an argument: "
-                         "pass one that takes none and returns an iterator of chunks") from None
+        raise InputError("data", problem="is a function that takes an argument",
+                         remedy="pass one that takes none and returns an iterator of chunks") from None
 
 def _iterator(start):
     "What the function returns, if it can be iterated"
     found = start()
     if not np.iterable(found):
-        raise InputError(f"data is a function that returns {shown(found)}: return an iterator of chunks")
+        raise InputError("data", start, f"returns {found!r:.80}", "return an iterator of chunks")
     return iter(found)
 
 # %% ../../nbs/data/source.ipynb #28d6864d
-def _open_moments(moments, target, columns, progress, label="Moments") -> Source:
-    "A source of moments that are there already"
-    _check_alone("Moments, which hold their own", target, columns)
-    return MomentsSource(moments, label, progress)
-
-def _open_saved(paths: list, target, columns, progress) -> Source:
-    "A source of moments that were saved, added up"
+def _open_saved(paths: list) -> tuple: # sum, label
+    "Moments that were saved, added up"
     others = [path for path in paths if not path.lower().endswith(".npz")]
     if others:
-        raise InputError(f"{others[0]!r} cannot be read with files of saved moments (.npz): "
-                         "pass files of moments, or files of rows")
+        raise InputError(repr(others[0]), problem="cannot be read with files of saved moments (.npz)",
+                         remedy="pass files of moments, or files of rows")
     saved = {path: _load_saved(path) for path in paths}
     total = saved.pop(paths[0])
     for path, moments in saved.items():
         try: total += moments
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
-    label = repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-    return _open_moments(total, target, columns, progress, label)
-
-_RELEASES = {"private moments": "PrivateMoments", "private products": "ProductsRelease"} # by their files
+    return total, repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 def _load_saved(path: str):
     "Moments that were saved, in bounds or not; a release that was saved is something else"
     kind = archive_kind(path)
-    if kind in _RELEASES:
-        raise InputError(f"{path!r} is a release, whose rows are not needed any more: "
-                         f"pass {_RELEASES[kind]}.load({path!r}) to select(...)")
-    return (ExactMoments if kind == "clipped moments" else Moments).load(path)
+    found = class_of(kind)
+    if found is None or found in (Moments, ExactMoments): return (found or Moments).load(path)
+    raise InputError(repr(path), problem="is a release, whose rows are not needed any more",
+                     remedy=f"pass {found.__name__}.load({path!r}) to select(...)")
 
 def _check_alone(what: str, target, columns) -> None:
     "Response and columns are not asked for where they are there already"
-    if target is not None: raise InputError(f"y was given along with {what} response: leave it out")
-    if columns is not None: raise InputError(f"columns were given along with {what} columns: leave them out")
+    if target is not None:
+        raise InputError("y", problem=f"was given along with {what} response", remedy="leave it out")
+    if columns is not None:
+        raise InputError("columns", problem=f"were given along with {what} columns", remedy="leave them out")
 
 # %% ../../nbs/data/source.ipynb #bae32e1e
 def open_source(
     data,            # path(s), array, table, query, Dask collection, chunks (or a function), Moments, Source
     target=None,     # the response: name of a column, or an array where there are no names
     *,
-    columns=None,    # the features to use (default: all others); for arrays, one name a column
+    columns=None,    # the features to use (default: all others); for arrays, one name per column
     dictionary=None, # public facts about the columns, by which they are encoded: a path, a dict, a Dictionary
     groups=None,     # columns that are one variable: {name: [columns]}
     progress=None,   # f(rows), called with the number of rows of every block that is done
 ) -> Source:         # call it for moments; `collect` passes over the rows for anything else
-    "Look at the data without a pass over it, and say what is wrong or return a source of its rows"
-    if is_table(data) or is_dask(data): _check_apart("data", data, target, columns)
+    "Look at the data without a pass over it, and refuse it or return a source of its rows"
+    if isinstance(data, Source):
+        _check_open(target, columns, progress)
+        if dictionary is None and groups is None: return data
     encoding = None if dictionary is None else _of_target(as_dictionary(dictionary), target)
-    source = _open(data, target, columns, progress, encoding)
-    return _described(source, encoding, groups)
+    return _described(_source_of(data, target, columns, progress, encoding), encoding, groups)
 
-def _open(data, target, columns, progress, encoding) -> Source:
+def _source_of(data, target, columns, progress, encoding) -> Source:
+    "The source of any kind of data"
+    if isinstance(data, Source): return data
+    label, several = "Moments", isinstance(data, (list, tuple))
+    if _is_path(data) or several and all(map(_is_path, data)):
+        data = find_files(data)
+        if any(path.lower().endswith(".npz") for path in data): data, label = _open_saved(data)
+        else: return Source(_open_files(data, target, columns, encoding), progress)
+    if isinstance(data, (Moments, ExactMoments)):
+        _check_alone("Moments, which hold their own", target, columns)
+        return MomentsSource(data, label)
+    return Source(_open(data, target, columns, encoding), progress)
+
+def _open(data, target, columns, encoding) -> Reader:
     "Which kind of data it is"
     several = isinstance(data, (list, tuple))
-    if isinstance(data, Source): return _same_source(data, target, columns, progress)
-    if isinstance(data, (Moments, ExactMoments)): return _open_moments(data, target, columns, progress)
-    if _is_release(data): raise InputError("data is a release already: pass it to select(...)")
+    if _is_release(data):
+        raise InputError("data", problem="is a release already", remedy="pass it to select(...)")
     if isinstance(data, dict) or several and any(isinstance(row, dict) for row in data[:1]):
-        raise InputError(f"data is a {'list of dicts' if several else 'dict'}: pass a table, "
-                         "e.g. pandas.DataFrame(data)")
-    if _is_path(data) or several and all(map(_is_path, data)):
-        return _open_files(find_files(data), target, columns, progress, encoding)
+        raise InputError("data", problem=f"is a {'list of dicts' if several else 'dict'}",
+                         remedy="pass a table, e.g. pandas.DataFrame(data)")
+    if is_table(data) or is_dask(data): _check_apart("data", data, target, columns)
     named = _named(target, encoding)
-    if is_dask(data):
-        return open_dask(data, named if hasattr(data, "columns") else target, columns, progress, encoding)
-    if hasattr(type(data), "collect_batches"): return open_query(data, named, columns, progress, encoding)
+    if is_dask(data): return open_dask(data, named if hasattr(data, "columns") else target, columns, encoding)
+    if hasattr(type(data), "collect_batches"): return open_query(data, named, columns, encoding)
     rows_in_lists = several and target is not None and not isinstance(target, str)
     if rows_in_lists or hasattr(data, "shape") or hasattr(data, "collect") or is_table(data):
-        known = named if is_table(data) else target
-        return open_rows(data, known, columns, progress, encoding=encoding)
-    if callable(data) or np.iterable(data): return _open_chunks(data, target, columns, progress, encoding)
-    raise InputError(f"data={shown(data)} holds no rows: pass a path, an array, a table, a Dask collection, "
+        return open_rows(data, named if is_table(data) else target, columns, encoding=encoding)
+    if callable(data) or np.iterable(data): return _open_chunks(data, target, columns, encoding)
+    raise InputError("data", data, "holds no rows", "pass a path, an array, a table, a Dask collection, "
                      "or a function that returns chunks")
 
+def _open_files(paths: list, target, columns, encoding) -> Reader:
+    "A reader of files, by their extensions"
+    if any(path.lower().endswith(".npy") for path in paths): return open_npy(paths, target, columns, encoding)
+    return open_tables(paths, _named(target, encoding), columns, encoding)
+
 def _of_target(dictionary: Dictionary, target) -> Dictionary:
-    "The dictionary of an analysis with this response (the name of a file of responses is no column's)"
+    "The dictionary of an analysis with this response (a file of responses is not a column)"
     if not isinstance(target, str) or target.lower().endswith(".npy"): return dictionary
     return dictionary.with_target(target)
 
@@ -208,23 +331,15 @@ def _described(source: Source, dictionary, groups) -> Source:
 def _is_path(data) -> bool: return isinstance(data, (str, os.PathLike))
 
 def _is_release(data) -> bool:
-    "Is it what a method returns? (Of a table, `pair` could be a column.)"
+    "Is it what a method returns? (A table may have a column `pair`, but its type has not.)"
     return hasattr(type(data), "pair") and hasattr(data, "method")
 
-def _same_source(source: Source, target, columns, progress) -> Source:
-    "A source that is open already"
+def _check_open(target, columns, progress) -> None:
+    "What belongs to opening a source cannot be given for one that is open"
     _check_alone("a source, which has its own", target, columns)
     if progress is not None:
-        raise InputError("progress was given along with a source that is open already: "
-                         "pass it where the source is opened")
-    return source
-
-def _open_files(paths: list, target, columns, progress, encoding=None) -> Source:
-    "A source of files, by their endings"
-    endings = {os.path.splitext(path)[1].lower() for path in paths}
-    if ".npz" in endings: return _open_saved(paths, target, columns, progress)
-    if ".npy" in endings: return open_npy(paths, target, columns, progress, encoding)
-    return open_tables(paths, _named(target, encoding), columns, progress, encoding)
+        raise InputError("progress", problem="was given along with a source that is open already",
+                         remedy="pass it where the source is opened")
 
 # %% ../../nbs/data/source.ipynb #90f4d05f
 def moments_of(
@@ -250,11 +365,11 @@ def types_of(
     if is_dask(data) and hasattr(data, "columns"): data = data._meta
     if hasattr(type(data), "collect_batches") or is_table(data):
         return dict(nw.from_native(data).collect_schema())
-    raise InputError(f"data={shown(data)} is no table: "
+    raise InputError("data", data, "is not a table",
                      "pass a path, a table or a query, whose columns have names")
 
 def _types_of_file(path: str) -> dict:
     "Names and types of a CSV or Parquet file"
     if path.lower().endswith((".npy", ".npz")):
-        raise InputError(f"{path!r} has no column names: pass a CSV or Parquet file")
+        raise InputError(repr(path), problem="has no column names", remedy="pass a CSV or Parquet file")
     return file_header(path).types

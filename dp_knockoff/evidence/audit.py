@@ -255,7 +255,8 @@ def audit_release(
         mine, other = (two, one) if len(squares) % 2 else (one, two)
         first = record(call, mine, NumpySampler(seed))
         if not first.draws:
-            raise InputError(f"nothing was drawn, so there is nothing to audit ({first.outcome!s:.200})")
+            raise InputError("call", problem=f"drew nothing ({first.outcome!s:.200})",
+                             remedy="there is nothing to audit")
         second = replay(call, other, first)
         far = distances(first.draws, second.draws)
         for draw, d in zip(first.draws, far): worst[draw.purpose] = max(worst.get(draw.purpose, 0.0), d)
@@ -268,11 +269,13 @@ def _check_neighbours(one, two, most: int) -> None:
     "Datasets of one shape that differ in one row, or in at most so many; or a sentence"
     (X1, y1), (X2, y2) = (rows.block(0, len(rows)) for rows in (Rows(*one), Rows(*two)))
     if X1.shape != X2.shape:
-        raise InputError(f"the datasets have shapes {X1.shape} and {X2.shape}: neighbours have the same")
+        raise InputError("the datasets", problem=f"have shapes {X1.shape} and {X2.shape}",
+                         remedy="neighbours have the same")
     many = int(((X1 != X2).any(axis=1) | (y1 != y2)).sum())
     if not 1 <= many <= most:
         limit = "one" if most == 1 else f"at most rows_per_person={most}"
-        raise InputError(f"the datasets differ in {many} rows: neighbours differ in {limit}")
+        raise InputError("the datasets", problem=f"differ in {many} rows",
+                         remedy=f"neighbours differ in {limit}")
 
 # %% ../../nbs/7_evidence/20_audit.ipynb #7d783dbf
 def assert_white(
@@ -309,7 +312,7 @@ def epsilon_lower_bound(
     alpha = check_fraction("alpha", alpha, "pass the probability of error you accept")
     for name, hits in (("hits_1", hits_1), ("hits_0", hits_0)):
         if check_count(name, hits, least=0) > trials:
-            raise InputError(f"{name}={hits} is more than trials={trials}: pass counts")
+            raise InputError(name, hits, f"is more than trials={trials}", "pass counts")
     def low(hits): return float(betaincinv(hits, trials - hits + 1, alpha / 4)) if hits else 0.0
     def ratio(a, b): return (low(a) - delta) / (1 - low(trials - b))
     missed_1 = trials - hits_1

@@ -72,7 +72,8 @@ class Experiment:
         check_count("p", self.p)
         check_count("k", self.k, least=0)
         if self.k > self.p:
-            raise InputError(f"k={self.k} is larger than p={self.p}: at most every column can carry a signal")
+            raise InputError("k", self.k, f"is larger than p={self.p}",
+                             "at most every column can carry a signal")
         check_positive("amplitude", self.amplitude, "pass the size of the coefficients")
         check_positive("sigma", self.sigma, "pass the noise level")
         check_correlation("rho", self.rho)
@@ -532,9 +533,9 @@ def simulate(
     check_count("jobs", jobs)
     for n in sizes:
         if check_count("n", n) < 2 * e.p:
-            raise InputError(f"n={n} is below 2p={2 * e.p}: knockoffs need n >= 2p")
+            raise InputError("n", n, f"is below 2p={2 * e.p}", "knockoffs need n >= 2p")
         if {"moments", "products"} & set(methods) and n > MOST_ROWS:
-            raise InputError(f"n={n} rows are more than {MOST_ROWS:,}, which our filters can sum: "
+            raise InputError("n", n, f"rows are more than {MOST_ROWS:,}, which our filters can sum",
                              "simulate fewer, or other methods")
     chunks = [(c, min(CHUNK, trials - c * CHUNK)) for c in range(-(-trials // CHUNK))]
     points = []
@@ -562,7 +563,7 @@ def simulated_moments(
     rng = stream(random_state, "simulated_moments")
     p = len(beta)
     if check_count("n", n) <= p:
-        raise InputError(f"n={n} is not above p={p}: the Gram matrix would be singular")
+        raise InputError("n", n, f"is not above p={p}", "the Gram matrix would be singular")
     check_positive("sigma", sigma, "pass the noise's standard deviation", zero=True)
     L = bartlett(n, p, rng)
     g = sigma * rng.standard_normal(p)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, check_positive, shown, stream
+from ..core.errors import InputError, check_option, check_positive, stream
 from ..data.moments import Moments, UnitMoments
 from ..data.rows import Rows
 
@@ -48,8 +48,8 @@ def half_inverse(
     "A lower triangular K with K'K = (2 Sigma)^-1"
     try: L = np.linalg.cholesky(2 * Sigma)
     except np.linalg.LinAlgError:
-        raise InputError("Sigma is not positive definite, so knockoffs have no room: "
-                         "drop columns that are combinations of others") from None
+        raise InputError("Sigma", problem="is not positive definite, so knockoffs have no room",
+                         remedy="drop columns that are combinations of others") from None
     return _solve_lower(L, np.broadcast_to(np.eye(L.shape[-1]), L.shape))
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #39f8b93f
@@ -145,8 +145,8 @@ def _newton(
             decrement[down] = -(slope[down] * step[down]).sum(-1)
             t = np.where(down, 1.0, t / 2)
             bar.update()
-    raise InputError("the search for s did not settle, so Sigma is too close to singular: "
-                     "use s='lam_min' or 'equi', or drop nearly collinear columns")
+    raise InputError("Sigma", problem="is too close to singular: the search for s did not settle",
+                     remedy="use s='lam_min' or 'equi', or drop nearly collinear columns")
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #edd64c73
 _SDP_GAP = 1e-3 # certified relative distance of sum(s) from its optimum
@@ -200,24 +200,25 @@ def _check_s(Sigma: np.ndarray, s: np.ndarray) -> None:
         least = np.linalg.eigvalsh(2 * Sigma - _diagonal(s))[..., 0]
         room = 1e-10 * lam[..., 0] + 1e-14 * lam[..., -1]
     if (s > 0).all() and (least >= -room).all(): return
-    raise InputError("s does not give a Gram matrix: every entry must be above 0 and 2 Sigma - diag(s) "
-                     f"positive semidefinite (smallest s {np.min(s):.3g}, "
-                     f"smallest eigenvalue {np.min(least):.3g}); lower the largest entries")
+    raise InputError("s", problem="does not give a Gram matrix: every entry must be above 0 and "
+                     f"2 Sigma - diag(s) positive semidefinite (smallest s {np.min(s):.3g}, "
+                     f"smallest eigenvalue {np.min(least):.3g})", remedy="lower the largest entries")
 
 def choose_s(
     Sigma: np.ndarray, # (..., p, p): Gram matrix of unit columns
     s="lam_min",       # "lam_min", "equi", "sdp", "mvr", or p numbers
 ) -> np.ndarray:       # (..., p)
     "The vector s, by name or as given, checked to make G positive semidefinite"
-    if np.iscomplexobj(s): raise InputError("s has complex entries: pass real numbers")
+    if np.iscomplexobj(s): raise InputError("s", problem="has complex entries", remedy="pass real numbers")
     shape = Sigma.shape[:-1]
     if isinstance(s, str): return S_CHOICES[check_option("s", s, list(S_CHOICES))](Sigma)
     try: s = np.asarray(s, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"s={shown(s)} is neither a name nor numbers: "
+        raise InputError("s", s, "is neither a name nor numbers",
                          f"choose one of {', '.join(S_CHOICES)}") from None
     if s.shape not in (shape, shape[-1:]):
-        raise InputError(f"s has shape {s.shape}: pass a name, or one number a column, {shape[-1]} in all")
+        raise InputError("s", problem=f"has shape {s.shape}",
+                         remedy=f"pass a name, or one number per column, {shape[-1]} in all")
     s = np.broadcast_to(s, shape)
     _check_s(Sigma, s)
     return s
@@ -301,11 +302,11 @@ def noise_level(
     if isinstance(sigma, str):
         check_option("sigma", sigma, ["estimate"])
         if u.n == u.p:
-            raise InputError("sigma='estimate' needs a residual, but there are no more rows "
-                             "than coefficients, so the fit is exact: give sigma")
+            raise InputError("sigma", sigma, "needs a residual, but there are no more rows than "
+                             "coefficients, so the fit is exact", "give sigma")
         return float(np.sqrt(u.rss / (u.n - u.p)))
-    way_out = "pass the standard deviation of the regression noise, or 'estimate'"
-    return check_positive("sigma", sigma, way_out)
+    remedy = "pass the standard deviation of the regression noise, or 'estimate'"
+    return check_positive("sigma", sigma, remedy)
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #450a6ed6
 def augment(
@@ -354,11 +355,12 @@ class Knockoffs:
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #4a365d85
 _EXACT_FIT = 1e-12 # share of y'y in the residual below which there is nothing but rounding
 
-def _too_short(m: Moments, intercept: bool) -> str:
-    "The sentence for n < 2p"
+def _too_short(m: Moments, intercept: bool) -> InputError:
+    "The error for n < 2p"
     need = f"2p{' + 1' if intercept else ''} = {2 * m.p + intercept}"
-    return (f"n={m.n} rows are too few for p={m.p} columns: knockoffs need n >= {need}; drop columns, "
-            "or pass sigma (the noise's standard deviation, or 'estimate') to append rows of noise")
+    return InputError("n", m.n, f"rows are too few for p={m.p} columns",
+                      f"knockoffs need n >= {need}; drop columns, or pass sigma (the noise's standard "
+                      "deviation, or 'estimate') to append rows of noise")
 
 def knockoffs_of(
     moments,                 # Moments of the data
@@ -369,17 +371,18 @@ def knockoffs_of(
 ) -> Knockoffs:
     "Knockoffs of a design, from its moments"
     if not isinstance(moments, Moments):
-        raise InputError(f"moments is a {type(moments).__name__}: build it with Moments.from_data(X, y)")
+        raise InputError("moments", problem=f"is a {type(moments).__name__}",
+                         remedy="build it with Moments.from_data(X, y)")
     u = moments.unit(intercept)
     if u.n < 2 * u.p:
-        if sigma is None: raise InputError(_too_short(moments, intercept))
+        if sigma is None: raise _too_short(moments, intercept)
         u = augment(u, sigma, random_state)
     elif sigma is not None:
-        raise InputError(f"sigma={shown(sigma)} is only used when rows are too few "
-                         f"(n < {2 * u.p + intercept}), and n={moments.n}: leave it out")
+        raise InputError("sigma", sigma, f"is only used when rows are too few (n < {2 * u.p + intercept}), "
+                         f"and n={moments.n}", "leave it out")
     if u.rss <= _EXACT_FIT * u.yty:
-        raise InputError("y is an exact linear function of X, so there is no noise to compare knockoffs by: "
-                         "check that no column of X is the response in disguise")
+        raise InputError("y", problem="is an exact linear function of X, so there is no noise to compare "
+                         "knockoffs by", remedy="check that no column of X is the response in disguise")
     return Knockoffs(u, choose_s(u.Sigma, s))
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #edea81a6

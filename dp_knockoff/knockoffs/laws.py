@@ -49,8 +49,8 @@ class Law:
         which, # numbers of columns
     ) -> Law:
         "The law of these columns"
-        raise InputError(f"this law has {self.p} columns and cannot be cut to others: "
-                         "pass a law of exactly the columns of the data")
+        raise InputError("law", problem=f"has {self.p} columns and cannot be cut to others",
+                         remedy="pass a law of exactly the columns of the data")
 
     @staticmethod
     def check(
@@ -58,7 +58,7 @@ class Law:
     ) -> None:
         "Refuse what is neither a law nor can be called with rows and uniforms"
         if isinstance(law, Law) or callable(law) and not isinstance(law, type): return
-        raise InputError(f"law={shown(law)} is neither a law nor a kernel law(X, U): "
+        raise InputError("law", law, "is neither a law nor a kernel law(X, U)",
                          "pass Gaussian(mean, covariance), Levels, Independent, Blocks or a function")
 
     def __repr__(self):
@@ -81,31 +81,35 @@ def _check_covariance(covariance) -> tuple:
     "Standard deviations and correlations of a covariance matrix, or a sentence"
     try: S = np.array(covariance, dtype=float)
     except (TypeError, ValueError):
-        raise InputError("covariance is not a matrix of numbers: pass a p x p array") from None
+        raise InputError("covariance", problem="is not a matrix of numbers",
+                         remedy="pass a p x p array") from None
     if S.ndim != 2 or S.shape[0] != S.shape[1] or not len(S):
-        raise InputError(f"covariance has shape {S.shape}: pass a p x p array")
+        raise InputError("covariance", problem=f"has shape {S.shape}", remedy="pass a p x p array")
     if not np.isfinite(S).all() or np.abs(S - S.T).max() > 1e-9 * np.abs(S).max():
-        raise InputError("covariance is not symmetric, or not finite: pass the covariance of a row")
+        raise InputError("covariance", problem="is not symmetric, or not finite",
+                         remedy="pass the covariance of a row")
     sd = np.sqrt(np.maximum(np.diag(S), 0))
     if not ((sd > _LEAST_SD) & (sd < _LARGEST_SD)).all():
-        raise InputError("covariance has a diagonal entry that is no variance of an ordinary column: "
-                         "leave out columns that never vary, and rescale huge or tiny ones")
+        raise InputError("covariance", problem="has a zero, tiny or huge variance on its diagonal",
+                         remedy="leave out columns that never vary, and rescale huge or tiny ones")
     P = (S + S.T) / 2 / np.outer(sd, sd)
     np.fill_diagonal(P, 1.0)
     least = np.linalg.eigvalsh(P)[0]
     if least < _FLAT:
-        raise InputError("covariance is not positive definite (smallest eigenvalue of the correlations "
-                         f"{least:.2g}): leave out columns that are combinations of others")
+        raise InputError("covariance", problem="is not positive definite (smallest eigenvalue of the "
+                         f"correlations {least:.2g})",
+                         remedy="leave out columns that are combinations of others")
     return sd, P
 
 def _check_mean(mean, p: int) -> np.ndarray:
     "A mean of p numbers, or a sentence"
     try: mean = np.array(mean, dtype=float)
-    except (TypeError, ValueError): raise InputError("mean is not numbers: pass one a column") from None
+    except (TypeError, ValueError):
+        raise InputError("mean", problem="is not numbers", remedy="pass one number per column") from None
     if mean.ndim == 0: mean = np.full(p, float(mean))
     if mean.shape != (p,) or not (np.abs(mean) < LARGEST).all():
-        raise InputError(f"mean has shape {mean.shape}, or is not finite, or huge: "
-                         f"pass {p} ordinary numbers, one a column")
+        raise InputError("mean", problem=f"has shape {mean.shape}, or is not finite, or huge",
+                         remedy=f"pass {p} ordinary numbers, one per column")
     return mean
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,8 +138,8 @@ class Gaussian(Law):
         "Mean and covariance of a public table: no row of it is protected"
         names, X = _public_rows(table)
         if len(X) <= X.shape[1] + 1:
-            raise InputError(f"the public table has {len(X)} rows for {X.shape[1]} columns: "
-                             "a covariance needs more rows than columns, and a good one many more")
+            raise InputError("table", problem=f"has {len(X)} rows for {X.shape[1]} columns",
+                             remedy="a covariance needs more rows than columns, and a good one many more")
         return cls(X.mean(0), np.atleast_2d(np.cov(X.T)), names, s)
 
     @property
@@ -186,23 +190,25 @@ def _public_rows(table) -> tuple:
     if names is not None: check_unique(names)
     try: X = as_matrix(frame.to_numpy() if names is not None else table).astype(float)
     except (TypeError, ValueError):
-        raise InputError("the public table holds values that are not numbers: "
-                         "encode or leave out those columns") from None
+        raise InputError("table", problem="holds values that are not numbers",
+                         remedy="encode or leave out those columns") from None
     if not np.isfinite(X).all():
-        raise InputError("the public table has missing or infinite values: drop or impute those rows")
+        raise InputError("table", problem="has missing or infinite values",
+                         remedy="drop or impute those rows")
     return names, X
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #cb8068c1
 def _check_probabilities(name, levels) -> tuple:
     "Levels and probabilities of one factor, or a sentence"
     if not isinstance(levels, dict) or len(levels) < 2:
-        raise InputError(f"factor {name!r} is {shown(levels)}: pass {{level: probability}}, "
-                         "at least two levels, the reference first")
+        raise InputError(f"factor {name!r}", problem=f"is {shown(levels)}",
+                         remedy="pass {level: probability}, at least two levels, the reference first")
     try: chances = np.array(list(levels.values()), dtype=float)
     except (TypeError, ValueError): chances = np.array([np.nan])
     if not ((chances > 0) & (chances < 1)).all() or abs(chances.sum() - 1) > 1e-9:
-        raise InputError(f"the probabilities of factor {name!r} are not positive numbers with sum 1 "
-                         f"(their sum is {chances.sum():.6g}): pass the chance of every level, by design")
+        raise InputError(f"the probabilities of factor {name!r}",
+                         problem=f"are not positive numbers with sum 1 (their sum is {chances.sum():.6g})",
+                         remedy="pass the probability of every level, by design")
     return tuple(levels), chances / chances.sum()
 
 def _label(level) -> str:
@@ -216,8 +222,7 @@ class Levels(Law):
 
     def __post_init__(self):
         if not isinstance(self.factors, dict) or not self.factors:
-            raise InputError(f"factors={shown(self.factors)} is not a dict: "
-                             "pass {factor: {level: probability}}")
+            raise InputError("factors", self.factors, "is not a dict", "pass {factor: {level: probability}}")
         check_unique(self.factors)
         chances, groups = {}, {}
         for name, given in self.factors.items():
@@ -275,8 +280,8 @@ class Levels(Law):
         for (name, levels), columns in zip(self.factors.items(), self.groups.values()):
             inside = [column for column in columns if column in wanted]
             if inside and len(inside) < len(columns):
-                raise InputError(f"factor {name!r} is there in part only ({listed(inside)}): "
-                                 "use all columns of a factor, or none")
+                raise InputError(f"factor {name!r}", problem=f"is there in part only ({listed(inside)})",
+                                 remedy="use all columns of a factor, or none")
             if inside: kept[name] = levels
         part = Levels(kept)
         return part if list(part.names) == wanted else _Ordered.of(part, wanted)
@@ -291,7 +296,8 @@ class Independent(Law):
         named = isinstance(self.marginals, dict)
         given = list(self.marginals.values()) if named else list(self.marginals)
         labels = list(self.marginals) if named else range(len(given))
-        if not given: raise InputError("marginals is empty: pass one distribution a column")
+        if not given:
+            raise InputError("marginals", problem="is empty", remedy="pass one distribution per column")
         for label, one in zip(labels, given): _check_marginal(label, one)
         own = dict(_each=given, names=column_names(len(given), labels) if named else None)
         for name, value in own.items(): object.__setattr__(self, name, value) # the class is frozen
@@ -324,12 +330,12 @@ class Independent(Law):
 def _check_marginal(label, one) -> None:
     "A distribution with a mean and a variance, or a sentence"
     if not all(callable(getattr(one, part, None)) for part in ("ppf", "mean", "var")):
-        raise InputError(f"the marginal of column {label!r} is {shown(one)}: pass a distribution "
-                         "with ppf, mean and var, e.g. scipy.stats.norm(50, 10)")
+        raise InputError(f"the marginal of column {label!r}", problem=f"is {shown(one)}",
+                         remedy="pass a distribution with ppf, mean and var, e.g. scipy.stats.norm(50, 10)")
     sd = np.sqrt(float(one.var())) if np.isfinite(one.var()) else np.inf
     if not (abs(float(one.mean())) < LARGEST and _LEAST_SD < sd < _LARGEST_SD):
-        raise InputError(f"the marginal of column {label!r} has no finite mean, or no finite positive "
-                         "variance: pass one that has")
+        raise InputError(f"the marginal of column {label!r}", remedy="pass one that has",
+                         problem="has no finite mean, or no finite positive variance")
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #42098947
 @dataclass(frozen=True, eq=False, repr=False)
@@ -340,8 +346,8 @@ class Blocks(Law):
     def __init__(self, *laws):
         for law in laws:
             if not isinstance(law, Law):
-                raise InputError(f"{shown(law)} is not a law: pass Gaussian, Levels, Independent or Blocks")
-        if not laws: raise InputError("Blocks without a law has no columns: pass at least one law")
+                raise InputError("law", law, "is not a law", "pass Gaussian, Levels, Independent or Blocks")
+        if not laws: raise InputError("laws", problem="is empty", remedy="pass at least one law")
         own = dict(laws=laws, names=None, groups={k: v for law in laws for k, v in law.groups.items()})
         if all(law.names is not None for law in laws):
             own["names"] = tuple(name for law in laws for name in law.names)
@@ -457,8 +463,9 @@ class Kernel(Law):
         if given is None: given = np.diag(np.broadcast_to(getattr(self.function, "scale", 1.0), self.p)**2.0)
         sd, P = _check_covariance(given)
         if len(sd) != self.p:
-            raise InputError(f"the kernel's covariance has {len(sd)} columns and the data {self.p}: "
-                             "pass a kernel of exactly the columns of the data")
+            raise InputError("law", problem=f"is a kernel whose covariance has {len(sd)} columns, "
+                             f"and the data {self.p}",
+                             remedy="pass a kernel of exactly the columns of the data")
         return P * np.outer(sd, sd)
 
     @property
@@ -471,8 +478,9 @@ class Kernel(Law):
         "Knockoffs of the rows, by the user's function"
         found = np.asarray(self.function(X.copy(), U.copy()))
         if found.shape != X.shape or found.dtype.kind not in "fiub":
-            raise InputError(f"the kernel returned shape {found.shape} of {found.dtype} for rows of shape "
-                             f"{X.shape}: it must return one knockoff row for each row")
+            raise InputError("law", problem=f"is a kernel that returned shape {found.shape} of "
+                             f"{found.dtype} for rows of shape {X.shape}",
+                             remedy="it must return one knockoff row for each row")
         return found.astype(float)
 
     def draw(self, U) -> np.ndarray:
@@ -493,9 +501,9 @@ class Kernel(Law):
                  (self(others, fresh)[:1], whole[:1]), (self(X, U), whole)]
         size = max(np.abs(whole).max(), 1e-300)
         if all(np.abs(a - b).max() <= _ROW_BY_ROW * size for a, b in pairs): return
-        raise InputError("the kernel does not treat every row by itself: on made-up rows a knockoff changed "
-                         "when other rows did, or when it was drawn again with the same uniforms; "
-                         "let it use its own row and its own row of uniforms only")
+        raise InputError("law", problem="is a kernel that does not treat every row by itself (on made-up "
+                         "rows a knockoff changed when other rows did, or when it was drawn again with the "
+                         "same uniforms)", remedy="let it use its own row and its own row of uniforms only")
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #7c5ff445
 def _as_law(
@@ -509,11 +517,12 @@ def _as_law(
     if not isinstance(law, Law): law = Kernel(law, len(columns))
     if law.names is None:
         if law.p == len(columns): return law
-        raise InputError(f"law has {law.p} columns and the data {len(columns)}: pass a law of all columns")
+        raise InputError("law", problem=f"has {law.p} columns and the data {len(columns)}",
+                         remedy="pass a law of all columns")
     without = [name for name in columns if name not in law.names]
     if without:
-        raise InputError(f"law says nothing about the columns {listed(without)}: "
-                         "give them a law, or leave them out with columns=[...]")
+        raise InputError("law", problem=f"says nothing about the columns {listed(without)}",
+                         remedy="give them a law, or leave them out with columns=[...]")
     _check_whole(law, columns, groups)
     return law if law.names == columns else law.take([law.names.index(name) for name in columns])
 
@@ -522,9 +531,9 @@ def _check_whole(law: Law, columns: tuple, groups) -> None:
     index = dict(zip(columns, Variables.of(columns, groups).index))
     for name, members in law.groups.items():
         if len({index[column] for column in members if column in index}) > 1:
-            raise InputError(f"the columns of factor {name!r} are drawn together, "
-                             "so they can only be tested together: "
-                             f"pass groups={{{name!r}: {list(members)}}}")
+            raise InputError(f"the columns of factor {name!r}",
+                             problem="are drawn together, so they can only be tested together",
+                             remedy=f"pass groups={{{name!r}: {list(members)}}}")
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #c446633f
 def dictionary_law(
@@ -565,9 +574,10 @@ def law_of(
         own = () if law is None else (law if isinstance(law, Law) else Kernel(law, len(known)),)
         if rest is not None: law = Blocks(*own, rest) if own else rest
     if law is None:
-        raise InputError("law is missing: pass the public law of a row, e.g. Gaussian(mean, covariance), "
-                         "or a dictionary whose levels have probabilities; "
-                         "without a public law use the moments filter")
+        raise InputError("law", problem="is missing",
+                         remedy="pass the public law of a row, e.g. Gaussian(mean, covariance), "
+                                "or a dictionary whose levels have probabilities; "
+                                "without a public law use the moments filter")
     return _as_law(law, source.names, source.groups)
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #1fa92055
@@ -611,9 +621,10 @@ def law_units(
     off = max(np.abs(np.where(inside, C - C.T, C - S)).max(), -np.linalg.eigvalsh(D)[0],
               -np.linalg.eigvalsh(2 * S - D)[0])
     if off > _OFF:
-        raise InputError("the law's covariances of rows and knockoffs change when a variable is swapped with "
-                         f"its knockoff (by {off:.2g}): cross must be the covariance between variables, "
-                         "and symmetric within each of them")
+        raise InputError("law", problem="has covariances of rows and knockoffs that change when a variable "
+                         f"is swapped with its knockoff (by {off:.2g})",
+                         remedy="cross must be the covariance between variables, "
+                                "and symmetric within each of them")
     return LawUnits(law.mean, T, (S + S.T) / 2, (D + D.T) / 2)
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #a9a6559d

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, check_positive, shown, stream
+from ..core.errors import InputError, check_option, check_positive, stream
 from ..core.variables import Variables
 from .fixed_x import step_bar
 
@@ -26,9 +26,10 @@ def ols(
     "Least squares: A^-1 b"
     lam = np.abs(np.linalg.eigvalsh(A))
     if (lam.min(-1) <= 1e-12 * lam.max(-1)).any():
-        raise InputError("the Gram matrix of originals and knockoffs is singular, "
-                         "so least squares has no unique answer: use s='lam_min' or 'mvr' instead of 'equi', "
-                         "or a 'ridge', 'lasso' or 'path' statistic")
+        raise InputError("the Gram matrix of originals and knockoffs",
+                         problem="is singular, so least squares has no unique answer",
+                         remedy="use s='lam_min' or 'mvr' instead of 'equi', "
+                                "or a 'ridge', 'lasso' or 'path' statistic")
     if A.ndim > 2: return np.linalg.solve(A, b[..., None])[..., 0]
     return np.linalg.solve(A, np.moveaxis(b, -1, 0).reshape(len(A), -1)).T.reshape(np.shape(b))
 
@@ -51,9 +52,9 @@ def _check_convex(A: np.ndarray) -> None:
     except np.linalg.LinAlgError:  # so some A is at least close to indefinite
         lam = np.linalg.eigvalsh(A)
         if (lam[..., 0] >= -_NEGATIVE * lam[..., -1]).all(): return
-        raise InputError(f"the Gram matrix has a negative eigenvalue ({lam[..., 0].min():.3g}), "
-                         "so the Lasso objective is unbounded: repair it first, "
-                         "or use an 'ols' or 'ridge' statistic") from None
+        raise InputError("the Gram matrix", problem=f"has a negative eigenvalue ({lam[..., 0].min():.3g}), "
+                         "so the Lasso objective is unbounded",
+                         remedy="repair it first, or use an 'ols' or 'ridge' statistic") from None
 
 def _ridged(A: np.ndarray, weight: np.ndarray) -> np.ndarray:
     "A + weight I, for every A of a batch"
@@ -116,8 +117,8 @@ def _guess(
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #188b2713
 _EVENTS = 50 # most events of a walk, per coordinate; one or two are usual
-_UNSETTLED = ("the Lasso did not settle, so the Gram matrix is too close to singular: "
-              "use s='mvr' instead of 'equi', or a 'ridge' statistic")
+_UNSETTLED = dict(argument="the Gram matrix", problem="is too close to singular: the Lasso did not settle",
+                  remedy="use s='mvr' instead of 'equi', or a 'ridge' statistic")
 
 def _time_to_event(x, slope, dx, dslope, signs, half: float) -> np.ndarray:
     "How long until each coefficient is zero, or each slope at its limit"
@@ -162,7 +163,7 @@ def _walk(
             np.put_along_axis(x, j, 0.0, 1)
             np.put_along_axis(slope, j, half * (new + old), 1)
             bar.update()
-    raise InputError(_UNSETTLED)
+    raise InputError(**_UNSETTLED)
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #8c613e8f
 _RIDGES = (.1, .3, 1.0) # of a guess to start from, relative to the mean of the diagonal
@@ -192,7 +193,7 @@ def _walk_to(A: np.ndarray, b: np.ndarray, half: float) -> np.ndarray:
         signs = _walk(A, b, half, x)
         x = _solve_on(A, signs != 0, b - half * signs)
         if (_violation(A, b, half, x) < _OPTIMAL).all(): return x
-    raise InputError(_UNSETTLED)
+    raise InputError(**_UNSETTLED)
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #98dce4cf
 _BLOCK = 2**22 # numbers in the matrices that are solved together
@@ -309,7 +310,7 @@ class Statistic:
         if self.estimate in PENALISED:
             check_positive("penalty", self.penalty, f"{self.estimate!r} needs its weight")
         elif self.penalty is not None:
-            raise InputError(f"penalty={shown(self.penalty)} has no meaning for {self.estimate!r}: "
+            raise InputError("penalty", self.penalty, f"has no meaning for {self.estimate!r}",
                              "leave it out, or use 'ridge' or 'lasso'")
 
     def __call__(self,
@@ -368,7 +369,7 @@ def check_statistic(
     if isinstance(variables, int): variables = Variables.single(variables)
     p = len(variables.index)
     if not callable(f):
-        raise InputError(f"statistic={shown(f)} cannot be called: "
+        raise InputError("statistic", f, "cannot be called",
                          f"pass a Statistic or a function f(A, b) -> {len(variables)} numbers")
     rng = stream(0, "check_statistic")
     for trial in range(trials):
@@ -382,9 +383,10 @@ def check_statistic(
             W = evaluate(f, A, size * b, variables)
             error = np.max([error, *(_flip_error(f, A, size * b, F, variables, W) for F in swaps)])
         if not error < 1e-6: # NaN is refused, too
-            raise InputError("statistic is not antisymmetric (on a random Gram matrix, swapping columns "
-                             f"with their knockoffs changes it by {error:.1g} of its size beyond the signs): "
-                             "FDR control cannot be trusted, so it is refused")
+            raise InputError("statistic", problem="is not antisymmetric (on a random Gram matrix, swapping "
+                             f"columns with their knockoffs changes it by {error:.1g} of its size beyond the "
+                             "signs)",
+                             remedy="FDR control cannot be trusted, so it is refused")
     return f
 
 def evaluate(
@@ -398,12 +400,13 @@ def evaluate(
     more = (variables,) if type(f) is Statistic else ()
     try: W = np.asarray(f(A.copy(), b.copy(), *more))
     except TypeError as error:
-        raise InputError(f"statistic could not be called as f(A, b) ({' '.join(str(error).split())}): "
-                         "it gets the Gram matrix and the products of originals and knockoffs, "
-                         "and nothing else") from None
+        problem = f"could not be called as f(A, b) ({' '.join(str(error).split())})"
+        raise InputError("statistic", problem=problem, remedy="it gets the Gram matrix and the products of "
+                         "originals and knockoffs, and nothing else") from None
     if W.shape != (len(variables),) or W.dtype.kind not in "fiub":
-        raise InputError(f"statistic returned shape {W.shape} of {W.dtype}: "
-                         f"it must return one real number a variable, {len(variables)} in all")
+        raise InputError("statistic", problem=f"returned shape {W.shape} of {W.dtype}",
+                         remedy=f"it must return one real number per variable, {len(variables)} in all")
     if not np.isfinite(W).all():
-        raise InputError("statistic returned values that are not finite: no selection can be made from them")
+        raise InputError("statistic", problem="returned values that are not finite",
+                         remedy="no selection can be made from them")
     return W.astype(float)

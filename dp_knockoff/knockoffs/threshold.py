@@ -39,7 +39,7 @@ def knockoff_threshold(
     W = np.asarray(W, dtype=float)
     if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
         holds = " and holds NaN" if np.isnan(W).any() else ""
-        raise InputError(f"W has shape {W.shape}{holds}: pass one number a variable")
+        raise InputError("W", problem=f"has shape {W.shape}{holds}", remedy="pass one number per variable")
     W = np.take_along_axis(W, np.argsort(-np.abs(W), axis=-1, kind="stable"), axis=-1)
     t = np.abs(W)
     below = np.cumsum(W < 0, axis=-1)

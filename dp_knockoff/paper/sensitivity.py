@@ -62,17 +62,18 @@ def facts(
     "The facts of a design, after Assumption 3 has been checked"
     B = check_positive("row_bound", row_bound, "pass a public bound on the Euclidean norm of every row of X")
     if moments.row_norm > B * (1 + 1e-12):
-        raise InputError(f"row_bound={B:g} is smaller than a row of X, whose norm is {moments.row_norm:.6g}: "
-                         "raise row_bound, or scale the rows down")
+        raise InputError("row_bound", row_bound, "is smaller than a row of X, "
+                         f"whose norm is {moments.row_norm:.6g}", "raise row_bound, or scale the rows down")
     u = moments.unit(intercept=False)
     j = int(np.argmin(u.C))
     if not u.C[j] > B:
-        raise InputError(f"row_bound={B:g} is not smaller than every column norm "
+        raise InputError("row_bound", row_bound, "is not smaller than every column norm "
                          f"(column {u.names[j]!r} has norm {u.C[j]:.6g}): "
-                         "one row could make up a whole column; "
-                         "bring more rows, or drop or rescale the column")
+                         "one row could make up a whole column",
+                         "use more rows, or drop or rescale the column")
     if u.n < 2 * u.p:
-        raise InputError(f"n={u.n} rows are too few for p={u.p} columns: knockoffs need n >= 2p = {2 * u.p}")
+        raise InputError("n", u.n, f"rows are too few for p={u.p} columns",
+                         f"knockoffs need n >= 2p = {2 * u.p}")
     norms = np.linalg.norm(u.Sigma), np.linalg.norm(moments.XtX), np.linalg.norm(moments.XtX, 2)
     return Facts(u.n, u.p, B, float(u.C.min()), float(u.C.max()), u.lam_min, u.lam_max, *map(float, norms))
 
@@ -121,8 +122,8 @@ def zeta(
         return sigma**2 * float(chdtri(2 * p, delta2 / 2))
     least = 2 * np.exp(-p / 2)
     if delta2 <= least:
-        raise InputError(f"delta_2={delta2:.3g} is not above 2 exp(-p/2) = {least:.3g}, "
-                         f"which the paper's zeta needs for p={p}: "
+        raise InputError("delta_2", delta2, f"is not above 2 exp(-p/2) = {least:.3g}, "
+                         f"which the paper's zeta needs for p={p}",
                          "use bounds='corrected', whose exact quantile has no such limit, or raise delta")
     return 2 * p * sigma**2 / (1 - np.sqrt(2 / p * np.log(2 / delta2)))
 
@@ -173,15 +174,15 @@ def products_shift(
 def _neighbour_lam(f: Facts, bounds: str) -> float:
     "Lower bound on lam_min of the neighbour's Sigma'; refuses what is not positive"
     if not f.eta2 < 1:
-        raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g} is not below 1 "
-                         f"(row bound {f.B:g}, smallest column norm {f.C_min:.4g}): "
-                         "Method II needs C_min^2 > 2 B^2; bring more rows")
+        raise InputError(f"eta^2 = B^2/(C_min^2 - B^2) = {f.eta2:.3g}", problem="is not below 1 "
+                         f"(row bound {f.B:g}, smallest column norm {f.C_min:.4g})",
+                         remedy="Method II needs C_min^2 > 2 B^2; use more rows")
     low = lam_min_below(f, bounds)
     if low > 0: return low
     name, least = ("eta^2", f.eta2) if bounds == "tight" else ("eta^2/(1 - eta^2)", f.eta2 / (1 - f.eta2))
-    raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix is not above "
-                     f"{name} = {least:.3g}: a neighbour's design may be singular; "
-                     "bring more rows, drop correlated columns, or use a ridge")
+    raise InputError(f"lam_min = {f.lam_min:.3g} of the normalised Gram matrix",
+                     problem=f"is not above {name} = {least:.3g}: a neighbour's design may be singular",
+                     remedy="use more rows, drop correlated columns, or use a ridge")
 
 # %% ../../nbs/5_paper/12_sensitivity.ipynb #6ac087fa
 def _scale_signal_shift(f: Facts, beta_norm: float, beta_max=None) -> float:

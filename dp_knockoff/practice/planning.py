@@ -26,7 +26,7 @@ from ..data.clip import Clip
 from ..data.dictionary import Column, Dictionary, as_dictionary
 from ..data.models import RESPONSE_SDS
 from ..data.moments import MOST_ROWS
-from ..data.rows import block_rows, one_blas_thread
+from ..data.rows import Reader, block_rows, one_blas_thread
 from ..data.source import Source
 from ..evidence.simulation import RUNS, Experiment, simulate
 from ..filters.moments_method import ROUNDS, MomentsMethod
@@ -311,7 +311,7 @@ class Copies(Source):
         scenario: Scenario, # what is known of them
         copies: int = 1, # how many rows each stands for
     ):
-        super().__init__("a simulated table", scenario.names, None, rows=copies * len(y))
+        super().__init__(Reader("a simulated table", scenario.names, None, rows=copies * len(y)))
         self.X = X
         self.y = y
         self.copies = copies

@@ -25,6 +25,7 @@ from ..data.cluster import is_dask
 from ..data.dictionary import as_dictionary
 from ..data.moments import ExactMoments, Moments, fresh_id
 from dp_knockoff.data.rows import (
+    Reader,
     as_floats,
     as_matrix,
     as_vector,
@@ -297,7 +298,7 @@ class _Collected(Source):
         self.clip = moments.clip if isinstance(moments, ExactMoments) else None
         ones = self.clip is not None and self.clip.intercept
         names = moments.names[:-1] if ones else moments.names
-        super().__init__("the collected rows", names, None, moments.n, once=True)
+        super().__init__(Reader("the collected rows", names, None, moments.n, once=True))
 
     def __call__(self, clip=None):
         "The moments, if they are wanted in the bounds in which they were collected"

@@ -28,7 +28,7 @@ class Budget:
         check_positive("epsilon", self.epsilon, "pass the privacy parameter, e.g. epsilon=1.0")
         check_positive("delta", self.delta, "pass a small probability, e.g. delta=1e-6", zero=True)
         if self.delta >= 1:
-            raise InputError(f"delta={self.delta!r} is not below 1, so nothing would be protected: "
+            raise InputError("delta", self.delta, "is not below 1, so nothing would be protected",
                              "pass a small probability, e.g. delta=1e-6")
 
     def __add__(self, other: Budget) -> Budget:
@@ -87,15 +87,15 @@ def laplace_scale(
 ) -> float:
     "Theorem 2: the scale of Laplace noise"
     if budget.delta:
-        raise InputError(f"delta={budget.delta!r} would be wasted on Laplace noise, "
-                         "which is (epsilon, 0)-private: pass delta=0")
+        raise InputError("delta", budget.delta, "would be wasted on Laplace noise, "
+                         "which is (epsilon, 0)-private", "pass delta=0")
     return check_positive("sensitivity", sensitivity, "pass the l1-sensitivity", zero=True) / budget.epsilon
 
 # %% ../../nbs/3_privacy/08_mechanisms.ipynb #39efc3a0
 def _check_gaussian(budget: Budget):
     "Gaussian noise needs a delta"
     if not 0 < budget.delta < 1:
-        raise InputError(f"delta={budget.delta!r} leaves no room for Gaussian noise: "
+        raise InputError("delta", budget.delta, "leaves no room for Gaussian noise",
                          "pass delta above 0, e.g. 1e-6")
 
 def classical_gaussian_scale(
@@ -105,9 +105,8 @@ def classical_gaussian_scale(
     "Theorem 1: the standard deviation of Gaussian noise, for epsilon below 1"
     _check_gaussian(budget)
     if budget.epsilon >= 1:
-        raise InputError(f"epsilon={budget.epsilon:g} is not below 1, "
-                         "and the classical Gaussian mechanism is only proved there "
-                         "(and false for large epsilon): use the analytic one")
+        raise InputError("epsilon", budget.epsilon, "is not below 1, and the classical Gaussian mechanism is "
+                         "only proved there (and false for large epsilon)", "use the analytic one")
     sensitivity = check_positive("sensitivity", sensitivity, "pass the l2-sensitivity", zero=True)
     return sensitivity * np.sqrt(2 * np.log(1.25 / budget.delta)) / budget.epsilon
 
@@ -128,8 +127,8 @@ def analytic_ratio(
         return np.log(np.maximum(divergence, _UNDERFLOW)) - np.log(budget.delta)
     try: ratio = np.exp(brentq(excess, *_LOG_RATIOS, xtol=1e-13)) * _TOWARDS_NOISE
     except ValueError:
-        raise InputError(f"the budget {budget} is beyond what double precision can calibrate: "
-                         "keep epsilon below 1e6 and delta above 1e-300") from None
+        raise InputError(f"the budget {budget}", problem="is beyond what double precision can calibrate",
+                         remedy="keep epsilon below 1e6 and delta above 1e-300") from None
     assert gaussian_divergence(budget.epsilon, ratio) <= budget.delta
     return float(ratio)
 

@@ -9,7 +9,7 @@ import numbers
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, check_positive, shown, stream
+from ..core.errors import InputError, check_option, check_positive, stream
 
 # %% auto #0
 __all__ = ['LEAST_STEPS', 'check_release', 'check_lattice', 'NumpySampler', 'SecureSampler', 'noisy_count', 'as_sampler']
@@ -22,9 +22,10 @@ def check_release(
     "Only finite values leave, with a finite scale: OpenDP would silently turn NaN into 0"
     try: value = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise InputError("a value to be released is not a number: nothing was drawn") from None
+        raise InputError("a value to be released", problem="is not a number",
+                         remedy="nothing was drawn") from None
     if not np.isfinite(value).all():
-        raise InputError("a value to be released is not finite: nothing was drawn")
+        raise InputError("a value to be released", problem="is not finite", remedy="nothing was drawn")
     check_positive("scale", scale, "a noise scale must be a finite number", zero=True)
     return value
 
@@ -40,15 +41,15 @@ def check_lattice(
     "Integers and wide noise, or a sentence"
     value = np.asarray(value)
     if value.dtype.kind not in "iu" or (value > _LARGEST_INT).any():
-        raise InputError("a value to be released on a lattice is not an integer of 64 bits: "
-                         "nothing was drawn")
+        raise InputError("a value to be released on a lattice", problem="is not an integer of 64 bits",
+                         remedy="nothing was drawn")
     try: scale = np.broadcast_to(np.asarray(scale, dtype=float), value.shape)
     except (TypeError, ValueError):
-        raise InputError("noise on a lattice needs one standard deviation, or one for each entry: "
-                         "nothing was drawn") from None
+        raise InputError("noise on a lattice", problem="needs one standard deviation, or one for each entry",
+                         remedy="nothing was drawn") from None
     if not (np.isfinite(scale).all() and (scale >= LEAST_STEPS).all()):
-        raise InputError("noise on a lattice must have a standard deviation "
-                         f"of at least {LEAST_STEPS} steps: nothing was drawn")
+        raise InputError("noise on a lattice", remedy="nothing was drawn",
+                         problem=f"must have a standard deviation of at least {LEAST_STEPS} steps")
     return value.astype(np.int64), scale
 
 # %% ../../nbs/3_privacy/samplers.ipynb #8b40be0d
@@ -74,8 +75,8 @@ class NumpySampler:
 
     def _rng(self, purpose):
         if purpose in self.used and isinstance(self.random_state, numbers.Integral):
-            raise InputError(f"noise for {purpose!r} was drawn before from this sampler: "
-                             "drawing it again would repeat it; make a new sampler")
+            raise InputError(f"noise for {purpose!r}", problem="was drawn before from this sampler",
+                             remedy="drawing it again would repeat it; make a new sampler")
         self.used.add(purpose)
         return stream(self.random_state, purpose)
 
@@ -113,8 +114,8 @@ def _opendp():
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise InputError("private noise is drawn by OpenDP, which is not installed: "
-                         "pip install opendp") from None
+        raise InputError("private noise", problem="is drawn by OpenDP, which is not installed",
+                         remedy="pip install opendp") from None
     dp.enable_features("contrib")
     return dp
 
@@ -188,12 +189,12 @@ def as_sampler(
     if sampler is not None:
         parts = ("gaussian", "laplace", "lattice", "name", "private")
         if isinstance(sampler, type) or not all(hasattr(sampler, part) for part in parts):
-            raise InputError(f"sampler={shown(sampler)} is not a sampler: "
+            raise InputError("sampler", sampler, "is not a sampler",
                              "pass NumpySampler(seed) or SecureSampler()")
         return sampler
     if simulation: return NumpySampler(random_state)
     if random_state is not None:
-        raise InputError("random_state belongs to simulations, "
-                         "and a release draws its noise from the operating system: "
-                         "pass simulation=True to try things out, or leave random_state out")
+        raise InputError("random_state", problem="belongs to simulations, "
+                         "and a release draws its noise from the operating system",
+                         remedy="pass simulation=True to try things out, or leave random_state out")
     return SecureSampler()

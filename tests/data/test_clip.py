@@ -188,7 +188,7 @@ def test_the_three_steps():
         clip = Clip(1.5, 1.2, {"x1": (low, 5.0)}, center, intercept, start)
         Z, t, w, cut = clip.bind(("x0", "x1", "x2"))(X, y)
         z = np.column_stack([X, *[np.ones(500)] * intercept])
-        z[:, 1] = (X[:, 1] - (low + 5) / 2) / ((5 - low) / 2)
+        z[:, 1] = (np.clip(X[:, 1], low, 5) - (low + 5) / 2) / ((5 - low) / 2)
         longest = np.sqrt(1.5**2 + intercept) * (1 - np.sqrt(3 + intercept) / 2**19)
         assert np.allclose(w, np.minimum(1, longest / np.linalg.norm(z, axis=1)), rtol=1e-13)
         residual = (y - center) * w - w * (z @ start)
@@ -286,8 +286,8 @@ def test_what_is_not_finite_is_refused_not_clamped(bad):
         A[5, 0], b[9] = bad, bad
         for data, name, row in (((A, y), "x0", 5), ((X, b), "y", 9)):
             sentence, details = told(Moments.from_data, *data, clip=clip)
-            assert sentence == f"column {name!r} has NaN or infinite values: drop or impute those rows"
-            assert details == f"The first is {bad}, in row {row}."
+            assert sentence == f"X has NaN or infinite values in column {name!r}: drop or impute those rows"
+            assert details == f"In rows 0 to 59 there are 1 in {name!r}; the first in row {row}."
         good = results(X, y, clip)
         for i, found in ((5, results(A, y, clip)), (9, results(X, b, clip))):
             others = np.arange(60) != i
@@ -362,15 +362,27 @@ def test_bad_bounds_get_one_sentence(case):
     assert words in sentence and "\n" not in sentence, sentence
 
 
-# ---------------------------------------------------------------- limits
+# ---------------------------------------------------------------- ranges and limits
 
-def test_limits_clip_single_values_before_units():
-    clip = Clip(9.0, 9.0, ranges={"a": (0, 10)}, limits={"a": (0, 10)})
-    X = np.array([[25.0, 1], [-25, 1], [5, 1], [10, 1]])
-    Z = clip.bind(("a", "b"))(X, np.ones(4))[0]
-    assert Z[:, :2].tolist() == [[1, 1], [-1, 1], [0, 1], [1, 1]] and X[0, 0] == 25
-    free = Clip(9.0, 9.0, ranges={"a": (0, 10)}).bind(("a", "b"))(X, np.ones(4))[0]
-    assert free[0, 0] == 4
+X_OUTSIDE = np.array([[25.0, 1], [-25, 1], [5, 1], [10, 1]])
+
+
+def test_ranges_clip_single_values_and_become_units():
+    "A range means the same everywhere: values beyond it count as its ends"
+    Z = Clip(9.0, 9.0, ranges={"a": (0, 10)}).bind(("a", "b"))(X_OUTSIDE, np.ones(4))[0]
+    assert Z[:, :2].tolist() == [[1, 1], [-1, 1], [0, 1], [1, 1]] and X_OUTSIDE[0, 0] == 25
+
+
+def test_limits_clip_single_values_and_keep_units():
+    clip = Clip(20.0, 9.0, limits={"a": (0, 10)})
+    Z = clip.bind(("a", "b"))(X_OUTSIDE, np.ones(4))[0]
+    assert Z[:, :2].tolist() == [[10, 1], [0, 1], [5, 1], [10, 1]]
+
+
+def test_limits_of_a_column_with_a_range_say_nothing_more():
+    "As 0.2 saved the bounds of a dictionary: the range alone says the same now"
+    with_both = Clip(9.0, 9.0, ranges={"a": (0, 10)}, limits={"a": (0, 10), "b": (0, 1)})
+    assert with_both == Clip(9.0, 9.0, ranges={"a": (0, 10)}, limits={"b": (0, 1)})
 
 
 def test_limits_leave_what_is_not_finite_to_be_found():

@@ -13,14 +13,17 @@ import pytest
 
 from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import refusal
+from dp_knockoff.data import cluster
 from dp_knockoff.data.clip import Clip
-from dp_knockoff.data.cluster import _added, open_dask, partition_sum, tree_sum
+from dp_knockoff.data.cluster import _added, partition_sum, tree_sum
 from dp_knockoff.data.moments import Moments
-from same_rows import CLIP, NAMES, TABLE, N, P, X, close, identical, told, y
+from same_rows import CLIP, NAMES, TABLE, N, P, X, as_source, close, identical, told, y
 
 dask = pytest.importorskip("dask")
 import dask.array as da
 import dask.dataframe as dd
+
+open_dask = as_source(cluster.open_dask)
 
 FRAME = TABLE.to_pandas()
 CLIPS = pytest.mark.parametrize("clip", [None, CLIP], ids=["raw", "clipped"])
@@ -40,7 +43,7 @@ def test_frames_of_any_number_of_partitions(clip, columns):
     seen, names = [], columns or NAMES
     whole = Moments.from_data(FRAME[names].to_numpy(), y, names, clip)
     for partitions in (1, 2, 7):
-        close(open_dask(frame_of(FRAME, partitions), "y", columns, seen.append)(clip), whole)
+        close(open_dask(frame_of(FRAME, partitions), "y", columns, progress=seen.append)(clip), whole)
     assert seen == [N] * 3
 
 

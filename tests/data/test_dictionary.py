@@ -18,10 +18,13 @@ from hypothesis import strategies as st
 
 from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import refusal
+from dp_knockoff.data import rows as rows_module
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.dictionary import Column, Dictionary, as_dictionary, join_groups, template
-from dp_knockoff.data.passes import open_rows
 from dp_knockoff.data.rows import Rows
+from same_rows import as_source
+
+open_rows = as_source(rows_module.open_rows)
 
 TOMLLIB = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 TOML = """

@@ -15,9 +15,11 @@ import pytest
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data import files
 from dp_knockoff.data.clip import Clip
-from dp_knockoff.data.files import find_files, open_npy, open_query, open_tables
+from dp_knockoff.data.files import find_files
 from dp_knockoff.data.moments import Moments
-from same_rows import CLIP, NAMES, TABLE, N, X, identical, told, y
+from same_rows import CLIP, NAMES, TABLE, N, X, as_source, identical, told, y
+
+open_npy, open_query, open_tables = map(as_source, (files.open_npy, files.open_query, files.open_tables))
 
 
 def moments_of(path, clip=None, columns=None):
@@ -205,7 +207,7 @@ GOOD = ["1,2,3", "4,5,7", "2,9,1"] * 1000
     (["1"], ["1 in 'b', 1 in 'y'", "row 3000", "may end early"]),
     ([""], ["row 3000", "blank line"]),
     (["1,2,3,4"], ["more fields"]),
-    (["1,red,3"], ["'b'", "'red'", "row 3000", "no number"]),
+    (["1,red,3"], ["'b'", "'red'", "row 3000", "not a number"]),
     (["1,1e400,3"], ["NaN or infinite", "1 in 'b'", "row 3000"]),
     (["1,inf,3", "nan,2,3", "nan,2,3"], ["2 in 'a', 1 in 'b'", "row 3000"]),
     (["1,2,-Infinity"], ["1 in 'y'"]),

@@ -257,7 +257,8 @@ def test_weights_follow_from_rows_in_public_units():
     "Ranges come first: the weight is that of the row as it is summed"
     ranges = {"x1": (-10, 30), "x2": (0, 1)}
     m = Moments.from_data(X, y, clip=Clip(1.5, 1.0, ranges))
-    units = (X - [0, 10, .5, 0]) / [1, 20, .5, 1]
+    inside = np.clip(X, [-np.inf, -10, 0, -np.inf], [np.inf, 30, 1, np.inf])
+    units = (inside - [0, 10, .5, 0]) / [1, 20, .5, 1]
     assert m.weights == np.rint(weights_of(units, m.clip) * 2**18).sum()
 
 
@@ -513,15 +514,16 @@ def added(*parts):
 LONG = np.vstack([np.tile(X, (2000, 1)), with_value(np.nan)]), np.tile(y, 2001)
 HOLES = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "dose": [1., 2., 3.]})
 BAD = {
-    "NaN": (of(with_value(np.nan), y), "column 'x1' has NaN or infinite values", "nan, in row 17."),
-    "inf": (of(with_value(-np.inf), y), "column 'x1' has NaN or infinite values", "-inf, in row 17."),
-    "NaN in y": (of(X, np.where(np.arange(120) == 3, np.nan, y)), "column 'y' has NaN", "nan, in row 3."),
-    "NaN in a named y": (of(HOLES.assign(dose=np.nan, a=1), "dose"), "column 'dose' has NaN", "in row 0."),
-    "NaN in a later block": (of(*LONG), "column 'x1' has NaN", "in row 240017."),
-    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "column 'a' has NaN", "nan, in row 1."),
+    "NaN": (of(with_value(np.nan), y), "X has NaN or infinite values in column 'x1'", "the first in row 17."),
+    "inf": (of(with_value(-np.inf), y), "X has NaN or infinite values in column 'x1'", "in row 17."),
+    "NaN in y": (of(X, np.where(np.arange(120) == 3, np.nan, y)), "values in column 'y'", "in row 3."),
+    "NaN in a named y": (of(HOLES.assign(dose=np.nan, a=1), "dose"), "values in column 'dose'", "3 in"),
+    "NaN in a later block": (of(*LONG), "infinite values in column 'x1'", "in row 240017."),
+    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "X has missing values in column 'a'", "1 in"),
     "null in pandas": (of(HOLES, "dose"), "column 'a'"),
-    "arrow y with a null": (of(X[:3], pa.array([1., None, 2.])), "column 'y' has NaN", "nan, in row 1."),
+    "arrow y with a null": (of(X[:3], pa.array([1., None, 2.])), "values in column 'y'", "in row 1."),
     "overflow": (of(X * 1e200, y), "squares overflow"),
+    "names of a table": (of(pd.DataFrame(X), y, NAMES), "rename the table's columns"),
     "no rows": (of(X[:0], y[:0]), "X has no rows"),
     "widths": (added(of(X, y), of(X[:, :3], y)), "chunks of 4 and 3 columns"),
     "names": (added(of(X, y, NAMES), of(X, y, list("aBcd"))), "called 'b' in one chunk and 'B' in another"),

@@ -17,14 +17,16 @@ from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.rows import (
-    AHEAD,
-    GROUP,
-    Block,
+    _AHEAD,
+    _GROUP,
+    Piece,
     Rows,
     block_rows,
     check_unique,
     column_names,
+    parts_in_cache,
     sum_blocks,
+    sum_pieces,
 )
 from same_rows import told
 
@@ -110,7 +112,7 @@ BAD = {
     "ragged X": (([[1, 2], [3]], [1, 2]), "rows of different lengths"),
     "ragged y": ((X[:2], [[1], [2, 3]]), "y has entries of different lengths"),
     "no columns": ((X[:, :0], y), "X has no columns"),
-    "only the target": ((FRAME[["y"]], "y"), "X has no columns"),
+    "only the target": ((FRAME[["y"]], "y"), "X has no column besides the response 'y'"),
     "text": ((with_value("red", object), y), "column 'x1' of type str"),
     "text y": ((X, ["red"] * 120), "column 'y' of type"),
     "text table": ((frame_with(b="red"), "y"), "column 'b'"),
@@ -118,9 +120,9 @@ BAD = {
     "arrow text": ((pa.Table.from_pandas(frame_with(b="red")), "y"), "column 'b'"),
     "category": ((frame_with(b=pd.Categorical(["u", "v"] * 60)), "y"), "column 'b'"),
     "dates": ((frame_with(b=DATES), "y"), "column 'b'"),
-    "polars dates": ((pl.from_pandas(frame_with(b=DATES)), "y"), "column 'b' of type Datetime"),
-    "polars categories": ((CATEGORIES, "y"), "column 'b' of type Categorical"),
-    "arrow dates": ((pa.Table.from_pandas(frame_with(b=DATES)), "y"), "column 'b' of type Datetime"),
+    "polars dates": ((pl.from_pandas(frame_with(b=DATES)), "y"), "column 'b' of X has type Datetime"),
+    "polars categories": ((CATEGORIES, "y"), "column 'b' of X holds categories"),
+    "arrow dates": ((pa.Table.from_pandas(frame_with(b=DATES)), "y"), "column 'b' of X has type Datetime"),
     "text target": ((frame_with(y="red"), "y"), "column 'y'"),
     "masked X": ((np.ma.masked_array(X, X > 2), y), "X is a masked array"),
     "masked y": ((X, np.ma.masked_array(y, y > 2)), "y is a masked array"),
@@ -132,11 +134,11 @@ BAD = {
     "sparse": ((scipy.sparse.csr_matrix(X), y), "X.toarray()"),
     "lazy": ((pl.from_pandas(FRAME).lazy(), "y"), "X.collect()"),
     "path": (("rows.csv", "y"), "X is a path: open it with dp_knockoff.open_source"),
-    "unknown target": ((FRAME, "z"), "y='z' is not a column"),
+    "unknown target": ((FRAME, "z"), "the response 'z' is not a column of X"),
     "target of an array": ((X, "y"), "X is not a table"),
     "names is a number": ((X, y, 5), "names=5"),
     "names twice": ((X, y, ["a", "b", "a", "c"]), "'a' stands more than once"),
-    "names of a table": ((FRAME, "y", NAMES), "rename the table's columns"),
+    "columns of a table": ((FRAME, "y", ["a", "e"]), "X has no column 'e'"),
     "too few names": ((X, y, ["a"]), "names has 1 entries but X has 4 columns"),
 }
 
@@ -165,18 +167,20 @@ def test_a_whole_number_of_any_size_is_a_number(value):
 
 
 def test_a_fault_is_called_by_its_name_and_its_row_is_a_detail():
+    def never(A, b): raise FloatingPointError
     def fault(A, b):
-        block = Block(Rows(pd.DataFrame(A, columns=NAMES).assign(dose=b), "dose"), 100, 120)
-        error = block.fault(*block.read())
-        return str(error), error.details
+        rows = Rows(pd.DataFrame(A, columns=NAMES).assign(dose=b), "dose")
+        return told(sum_pieces, [Piece(rows, 100, 120, "X")], 4, never)
     A, b = X.copy(), y.copy()
     b[119] = -np.inf
-    way_out = "has NaN or infinite values: drop or impute those rows"
-    assert fault(A, b) == (f"column 'dose' {way_out}", "The first is -inf, in row 119.")
-    A[103, 2] = np.nan
-    assert fault(A, b) == (f"column 'c' {way_out}", "The first is nan, in row 103.")
+    remedy = "drop or impute those rows"
+    assert fault(A, b) == (f"X has NaN or infinite values in column 'dose': {remedy}",
+                           "In rows 100 to 119 there are 1 in 'dose'; the first in row 119.")
+    A[103, 2] = np.inf
+    assert fault(A, b)[0] == f"X has NaN or infinite values in columns 'c', 'dose': {remedy}"
+    assert fault(A, b)[1].endswith("1 in 'c', 1 in 'dose'; the first in row 103.")
     assert "column 'b' is so large that its squares overflow" in fault(X * [1, 1e200, 1e199, 1], y)[0]
-    assert fault(X, y * 1e200) == ("column 'dose' is so large that its squares overflow: rescale it", "")
+    assert fault(X, y * 1e200) == ("X: column 'dose' is so large that its squares overflow: rescale it", "")
 
 
 # the pass
@@ -201,20 +205,20 @@ def first_number(A, b):
 
 def in_groups(values):
     "The sum as it is defined: groups from left to right, then the groups' sums"
-    return reduce(add, [reduce(add, values[i:i + GROUP]) for i in range(0, len(values), GROUP)])
+    return reduce(add, [reduce(add, values[i:i + _GROUP]) for i in range(0, len(values), _GROUP)])
 
 
 def test_the_size_of_blocks_and_groups():
     "Changing either changes the digits of every sum"
-    assert [block_rows(p) for p in (1, 50, 1000, 2**20)] == [262_144, 10_280, 523, 256] and GROUP == 64
+    assert [block_rows(p) for p in (1, 50, 1000, 2**20)] == [262_144, 10_280, 523, 256] and _GROUP == 64
 
 
-def test_blocks_cover_all_rows_once():
-    n = 2 * block_rows(4) + 3
-    A = np.broadcast_to(np.arange(n)[:, None], (n, 4))
-    blocks = list(Rows(A, np.zeros(n)).blocks())
-    assert [len(block) for block in blocks] == [block_rows(4), block_rows(4), 3]
-    assert np.array_equal(np.concatenate([block.read()[0][:, 0] for block in blocks]), np.arange(n))
+@pytest.mark.parametrize("p", [1, 50, 1000, 5000])
+def test_parts_in_cache_are_all_rows_once_and_few_enough_for_exact_sums(p):
+    n = 2 * block_rows(p) + 3
+    parts = [np.arange(n)[part] for part in parts_in_cache(n, p)]
+    assert np.array_equal(np.concatenate(parts), np.arange(n))
+    assert max(map(len, parts)) <= min(2**17, max(512, 2**16 // p))
 
 
 NUMBERS = st.lists(st.sampled_from([1.0, 1e16, -1e16, .1]), min_size=1, max_size=200)
@@ -256,7 +260,7 @@ def test_a_bounded_number_of_blocks_is_under_way(monkeypatch):
             waiting.append(i + 1 - len(finished))
             yield Number(float(i))
     sum_blocks(blocks(), first_number, finished.append)
-    assert 2 * AHEAD <= max(waiting) <= 2 * AHEAD + 2
+    assert 2 * _AHEAD <= max(waiting) <= 2 * _AHEAD + 2
 
 
 def test_progress_counts_rows_in_order_on_the_callers_thread():

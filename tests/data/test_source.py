@@ -555,7 +555,7 @@ def test_a_late_odd_line_of_a_csv_file_is_no_matter_but_to_itself(survey_folder,
                       Moments.from_data(changed, b, ENCODED))
     (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,tall,3"]))
     sentence, details = told(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
-    assert "column 'size'" in sentence and "no number" in sentence and "'tall'" in details
+    assert "column 'size'" in sentence and "not a number" in sentence and "'tall'" in details
     (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,,3"]))
     assert "missing values in column 'size'" in refusal(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
 
@@ -578,7 +578,7 @@ def test_names_and_types_for_a_template(survey_folder):
         text = template(types, "y")
         assert list(types) == SURVEY.columns and "[columns.region]\nlevels = []" in text
         assert "[columns.smokes]\nlevels = [false, true]" in text and "[columns.y]\nrange = []" in text
-    assert "is no table" in refusal(types_of, X) and "is no table" in refusal(types_of, [])
+    assert "is not a table" in refusal(types_of, X) and "is not a table" in refusal(types_of, [])
     assert "does not exist" in refusal(types_of, "absent.csv")
 
 

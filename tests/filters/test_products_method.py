@@ -15,7 +15,7 @@ from scipy import stats
 from dp_knockoff.core.errors import InputError, stream
 from dp_knockoff.core.testing import assert_fair_coin, assert_rate_at_most, refusal
 from dp_knockoff.core.variables import Variables
-from dp_knockoff.data import passes, rows
+from dp_knockoff.data import rows
 from dp_knockoff.data.clip import BITS, Clip
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.source import Source, open_source
@@ -321,7 +321,7 @@ def same(a, b): return all(np.array_equal(u, v) for u, v in zip(a, b, strict=Tru
 
 def test_same_draws_for_every_chunking_and_number_of_threads(monkeypatch):
     "Small blocks, so that there are several; one round's knockoffs are those of the others"
-    for module in (passes, rows): monkeypatch.setattr(module, "block_rows", lambda p: 300)
+    monkeypatch.setattr(rows, "block_rows", lambda p: 300)
     whole = draws_of(X, Y)
     assert len(whole) == 4
     for size in (1, 299, 300, 777, 5000):
@@ -355,7 +355,7 @@ def by_parts(X, Y, size, sampler, **more):
     def read(summarise, progress):
         parts = [summarise(X[i:i + size], Y[i:i + size], k, 0) for k, i in enumerate(range(0, len(X), size))]
         return sum(parts[1:], parts[0])
-    source = Source("partitions", [f"x{j}" for j in range(6)], read)
+    source = Source(rows.Reader("partitions", tuple(f"x{j}" for j in range(6)), read))
     return ProductsMethod(**{**ROUNDS, **more}).release(source, sampler=sampler, random_state=3)
 
 

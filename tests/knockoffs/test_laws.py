@@ -186,7 +186,7 @@ def test_part_of_a_normal_law_is_normal():
 
 @pytest.mark.parametrize("wrong, words", [
     (lambda: FACTORS.take([0]), "in part only"), (lambda: MIXED.take([3, 0]), "in part only"),
-    (lambda: Kernel(redraw, 3).take([0]), "cannot be cut"), (lambda: Blocks(), "no columns"),
+    (lambda: Kernel(redraw, 3).take([0]), "cannot be cut"), (lambda: Blocks(), "laws is empty"),
     (lambda: Blocks(PEOPLE, redraw), "is not a law"), (lambda: Blocks(PEOPLE, PEOPLE), "clash"),
     (lambda: Gaussian(0, [[1, 2], [2, 1]]), "positive definite"),
     (lambda: Gaussian(0, np.ones((2, 3))), "shape"),
@@ -268,7 +268,7 @@ def test_a_kernel_may_say_more():
     own.covariance, own.cross = 9 * ar1(2, .5), 4.5 * (np.ones((2, 2)) - np.eye(2))
     assert np.allclose(law.covariance, own.covariance) and np.allclose(law.cross, own.cross)
     own.covariance = np.eye(3)
-    assert "3 columns and the data 2" in refusal(lambda: law.covariance)
+    assert "3 columns, and the data 2" in refusal(lambda: law.covariance)
 
 
 # ---------------------------------------------------------------- the law for some data
@@ -282,7 +282,7 @@ def test_a_law_is_cut_to_the_columns_of_the_data():
                          ((MIXED, ("age", "colour=green"), {"g": ("age", "colour=green")}), "in part only"),
                          ((FACTORS, FACTORS.names, {"g": ("colour=green", "price=high")}), "tested together"),
                          ((PEOPLE, ("weight", "shoe")), "says nothing about the columns"),
-                         ((Gaussian(0, np.eye(3)), ("a", "b")), "3 columns and the data 2"),
+                         ((Gaussian(0, np.eye(3)), ("a", "b")), "3 columns, and the data 2"),
                          (("normal", ("a",)), "neither a law nor"),
                          ((Gaussian, ("a",)), "neither a law nor")]:
         assert words in refusal(_as_law, *wrong), words

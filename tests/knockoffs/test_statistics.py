@@ -340,7 +340,8 @@ def test_statistics_of_ones_own_are_tried_on_whole_groups():
     def norms(A, b): return lcd(np.concatenate([GROUPED.norms(half) for half in np.split(b, 2)]))
     assert check_statistic(norms, GROUPED) is norms
     def columns(A, b): return lcd(b)
-    assert "it must return one real number a variable, 4 in all" in refusal(check_statistic, columns, GROUPED)
+    said = refusal(check_statistic, columns, GROUPED)
+    assert "it must return one real number per variable, 4 in all" in said
     def mixes(A, b): return lcd(b)[[0, 1, 2, 4]] + np.abs(b[8])
     assert "antisymmetric" in refusal(check_statistic, mixes, GROUPED)
     def largest(A, b):

@@ -109,7 +109,7 @@ def test_without_the_offset_the_rate_itself_is_not_kept():
 
 @pytest.mark.parametrize("W", [[], [np.nan, 1], 3.0, np.zeros((2, 0))], ids=str)
 def test_what_is_no_list_of_statistics(W):
-    assert "pass one number a variable" in refusal(knockoff_threshold, W, .2)
+    assert "pass one number per variable" in refusal(knockoff_threshold, W, .2)
 
 
 def test_bad_rates_and_offsets():
