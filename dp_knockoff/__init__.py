@@ -8,30 +8,27 @@ __version__ = "0.2.0"
 _modules = {
     # for people with data
     "private_filter": "filters.methods", "knockoff_filter": "filters.methods",
-    "filter_one": "paper.one_and_two", "filter_two": "paper.one_and_two",
-    "moments_filter": "filters.moments_method", "labels_filter": "filters.labels_method",
-    "products_filter": "filters.products_method", "select": "selection.release",
     "DPKnockoffSelector": "practice.selector", "ReleaseSelector": "practice.selector",
-    "plot_selection": "practice.plots", "plot_effects": "practice.plots", "plot_noise": "practice.plots", "write_report": "practice.report",
+    "plot_selection": "practice.plots", "plot_effects": "practice.plots", "write_report": "practice.report",
     # data and bounds
-    "open_source": "data.source", "moments_of": "data.source", "Source": "data.source", "Moments": "data.moments",
-    "ExactMoments": "data.moments", "Clip": "data.clip", "Dictionary": "data.dictionary", "as_dictionary": "data.dictionary",
-    # public laws of rows
-    "Gaussian": "knockoffs.laws", "Levels": "knockoffs.laws", "Independent": "knockoffs.laws", "Blocks": "knockoffs.laws", "check_law": "knockoffs.laws",
-    # methods, releases, selections
+    "open_source": "data.source", "moments_of": "data.source", "Moments": "data.moments", "Clip": "data.clip",
+    "Dictionary": "data.dictionary",
+    # public distributions of rows
+    "Gaussian": "knockoffs.laws", "Levels": "knockoffs.laws", "Independent": "knockoffs.laws",
+    "Blocks": "knockoffs.laws", "check_law": "knockoffs.laws",
+    # methods, releases, rules, selections
     "NonPrivate": "filters.methods", "MethodOne": "paper.one_and_two", "MethodTwo": "paper.one_and_two",
-    "MomentsMethod": "filters.moments_method", "LabelsMethod": "filters.labels_method", "ProductsMethod": "filters.products_method",
-    "METHODS": "filters.methods", "PrivateMoments": "filters.estimate", "ProductsRelease": "filters.products_method",
-    "Release": "selection.release",
-    "Selection": "selection.release", "Statistic": "knockoffs.statistics",
+    "MomentsMethod": "filters.moments_method", "LabelsMethod": "filters.labels_method",
+    "ProductsMethod": "filters.products_method", "Release": "selection.release", "load_release": "filters.methods",
+    "select": "selection.release", "Selection": "selection.release", "KnockoffPlus": "selection.rules",
+    "Statistic": "knockoffs.statistics", "Guarantee": "selection.rules",
     # privacy
-    "Budget": "privacy.mechanisms", "Ledger": "privacy.ledger", "NumpySampler": "privacy.samplers", "SecureSampler": "privacy.samplers",
-    "audit_release": "evidence.audit",
+    "Budget": "privacy.mechanisms", "Ledger": "privacy.ledger", "audit_release": "evidence.audit",
     # planning and measuring
-    "Experiment": "evidence.simulation", "simulate": "evidence.simulation", "plan": "practice.planning", "outlook": "practice.planning",
-    "Scenario": "practice.planning", "plot_curves": "practice.plots", "linear_model": "data.models",
+    "Experiment": "evidence.simulation", "simulate": "evidence.simulation", "plan": "practice.planning",
+    "outlook": "practice.planning", "Scenario": "practice.planning", "linear_model": "data.models",
     # the rest
-    "explicit_knockoffs": "knockoffs.fixed_x", "knockoff_threshold": "knockoffs.threshold", "InputError": "core.errors",
+    "InputError": "core.errors",
 }
 __all__ = list(_modules)
 

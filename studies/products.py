@@ -1,6 +1,7 @@
 """What a round of the products filter costs, and what it finds in two thousand columns. See README.md."""
 from __future__ import annotations
 
+from dp_knockoff.filters.methods import ask
 import argparse
 import resource
 import time
@@ -10,7 +11,7 @@ from statistics import median
 import numpy as np
 from tqdm import tqdm
 
-from dp_knockoff import Gaussian, products_filter
+from dp_knockoff import Gaussian
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.knockoffs.laws import open_uniforms, row_uniforms
@@ -36,7 +37,7 @@ def bare(X: np.ndarray, y: np.ndarray, law: Gaussian) -> np.ndarray:
 
 def one_round(X: np.ndarray, y: np.ndarray, law: Gaussian):
     "One round as a user calls it"
-    return products_filter(X, y, law=law, epsilon=1.0, delta=1e-6, response_bound=3.0, rounds=1,
+    return ask("products", X, y, law=law, epsilon=1.0, delta=1e-6, response_bound=3.0, rounds=1,
                            simulation=True, random_state=0)
 
 
@@ -76,7 +77,7 @@ def wide(n: int, seed: int) -> tuple:
             yield X, X @ beta + own.standard_normal(4000)
 
     start = time.perf_counter()
-    found = products_filter(chunks, law=Gaussian(0, np.eye(WIDE)), epsilon=1.0, delta=1e-6,
+    found = ask("products", chunks, law=Gaussian(0, np.eye(WIDE)), epsilon=1.0, delta=1e-6,
                             response_bound=2.5 * 2**.5, simulation=True, random_state=seed)
     return *error_rates(found.support, beta), time.perf_counter() - start
 

@@ -16,7 +16,7 @@ from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.data.source import open_source
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.methods import ask
 from dp_knockoff.knockoffs.laws import Gaussian, Independent, Law, Levels, law_units, open_uniforms
 from dp_knockoff.knockoffs.threshold import error_rates
 
@@ -77,7 +77,7 @@ CELLS = tuple((law, response, fdr) for law in LAWS for response in RESPONSES for
 def products_trial(
     cell: tuple, # one of CELLS
     k: int,      # which dataset
-    **arguments, # of products_filter
+    **arguments, # of partial(ask, "products")
 ) -> tuple:      # false discovery proportion, power, null signs positive, null signs
     "The products filter on one dataset, as a user calls it"
     name, kind, fdr = cell
@@ -89,7 +89,7 @@ def products_trial(
     response, bound, center = RESPONSES[kind]
     y = response(_scores(law, variables, X, which, rng), rng)
     source = open_source(X, y, columns=law.names)
-    found = products_filter(source, law=law, **_BUDGET, response_bound=bound, response_center=center, fdr=fdr,
+    found = ask("products", source, law=law, **_BUDGET, response_bound=bound, response_center=center, fdr=fdr,
                             **arguments, simulation=True, random_state=rng)
     truth = np.isin(np.arange(len(variables)), which)
     null = found.W[~truth]

@@ -17,18 +17,15 @@ from dp_knockoff.core.errors import InputError, check_option, stream
 from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE, ar1, bartlett, row_norm_bound
 from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.evidence.audit import audit_release
-from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.filters.methods import knockoff_filter
-from dp_knockoff.filters.moments_method import moments_filter
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.methods import ask, knockoff_filter
 from dp_knockoff.knockoffs.laws import Gaussian, Independent, Law, open_uniforms
 from dp_knockoff.knockoffs.statistics import lasso, lcd
 from dp_knockoff.knockoffs.threshold import knockoff_threshold
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.privacy.ledger import epsilon_at
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.privacy.samplers import NumpySampler
 from dp_knockoff.selection.inference import bh_threshold
+from dp_knockoff.selection.rules import RULES
 
 # %% auto #0
 __all__ = ['RIVALS', 'TABLES', 'CELLS', 'HOMES', 'Public', 'bounded_rows', 'audited_mu', 'bh', 'renyi_epsilon', 'zcdp_epsilon',
@@ -609,22 +606,22 @@ def _spends_halves(public: Public, n: int) -> float:
     return max(first, second)
 
 # %% rivals.ipynb #d7be8423
-def _run_paper(X, y, public: Public, rng, method=filter_one) -> np.ndarray:
+def _run_paper(X, y, public: Public, rng, word: str = "one") -> np.ndarray:
     "A method of the paper with corrected bounds; its row bound is one that no row exceeds"
     bound = max(row_norm_bound(len(y), public.p), float(np.linalg.norm(X, axis=1).max()))
     constants = dict(row_bound=bound, sigma=public.noise_sd, beta_norm=public.beta_norm)
-    return method(X, y, **public.spent, **constants, simulation=True, random_state=rng).support
+    return ask(word, X, y, **public.spent, **constants, simulation=True, random_state=rng).support
 
 def _run_moments(X, y, public: Public, rng, sampler=None, rule: str = "knockoffs") -> np.ndarray:
     "The moments filter as a user calls it"
     draw = dict(sampler=sampler) if sampler else dict(simulation=True, random_state=rng)
-    return moments_filter(X, y, **public.spent, rule=rule, row_bound=public.row_bound, intercept=False,
+    return ask("moments", X, y, **public.spent, rule=rule, row_bound=public.row_bound, intercept=False,
                           response_bound=ROW_SHARE * public.response_bound, **draw).support
 
 def _run_products(X, y, public: Public, rng, sampler=None) -> np.ndarray:
     "The products filter as a user calls it"
     draw = dict(sampler=sampler) if sampler else dict(simulation=True)
-    return products_filter(X, y, **public.spent, law=public.law, response_bound=public.response_bound,
+    return ask("products", X, y, **public.spent, law=public.law, response_bound=public.response_bound,
                            **draw, random_state=rng).support
 
 def _run_knockoffs(X, y, public: Public, rng) -> np.ndarray:
@@ -711,8 +708,8 @@ RIVALS = {
                                       note="Gumbel noise selects"),
     "mirror statistics": Rival(_run_halves, "peels", "asymptotic", _spends_halves),
     "Method I": Rival(_run_paper, _PAPER, _MODEL, note=_ERRATA),
-    "Method II": Rival(partial(_run_paper, method=filter_two), _PAPER, _MODEL, note=_ERRATA),
-    **{f"moments, {rule}": _moments_rival(rule) for rule in PrivateMoments.rules},
+    "Method II": Rival(partial(_run_paper, word="two"), _PAPER, _MODEL, note=_ERRATA),
+    **{f"moments, {rule}": _moments_rival(rule) for rule in RULES},
     "products": _audited(_run_products, "law", "exact, any response"),
     "knockoffs": Rival(_run_knockoffs, "nothing", _MODEL, private=False),
     "OLS + BH": Rival(_run_ols, "nothing", "linear model, up to dependence", private=False),

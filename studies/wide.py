@@ -1,6 +1,7 @@
 """One private selection with many columns, against linear algebra that it cannot avoid. See README.md."""
 from __future__ import annotations
 
+from dp_knockoff.filters.methods import ask
 import argparse
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from dp_knockoff import linear_model
 from dp_knockoff.data.rows import one_blas_thread
-from dp_knockoff.filters.moments_method import moments_filter
+
 from one_selection import setting, table
 
 AIM = 4     # selection over yardstick
@@ -32,9 +33,9 @@ def measure(p: int, n: int, repeats: int) -> list:
     public = dict(epsilon=10.0, delta=1 / n, row_bound=row_bound, response_bound=response_bound)
 
     def selection():
-        moments_filter(X, y, **public, intercept=False, simulation=True, random_state=0)
+        ask("moments", X, y, **public, intercept=False, simulation=True, random_state=0)
 
-    def released(): moments_filter(X, y, **public, intercept=False)
+    def released(): ask("moments", X, y, **public, intercept=False)
 
     def yardstick():
         with one_blas_thread():

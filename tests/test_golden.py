@@ -26,6 +26,7 @@ import io
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -411,13 +412,13 @@ def run(question, folder):
 def ask_package(question, folder):
     "The same, with knockoffs from whatever seed a release has"
     import dp_knockoff as dp
-    from dp_knockoff.filters.methods import METHODS
+    from dp_knockoff.filters.methods import METHODS, load_release, question_of
+    from dp_knockoff.filters.methods import ask as by_name
     from dp_knockoff.practice.cli import main
+    from dp_knockoff.privacy.samplers import NumpySampler
 
     method, via = question["method"], question["via"]
-    ask = getattr(dp, dict(none="knockoff_filter", one="filter_one", two="filter_two",
-                           moments="moments_filter", labels="labels_filter",
-                           products="products_filter")[method])
+    ask = partial(by_name, method)
     bounds = "row_bound", "response_bound", "ranges", "response_center", "intercept"
 
     def spelled(options):
@@ -426,7 +427,7 @@ def ask_package(question, folder):
         if out.get("statistic") == "own": out["statistic"] = own
         if out.get("law") == "rows": out["law"] = law_of_rows(8)
         if "dictionary" in out: out["dictionary"] = FACTS
-        if "sampler" in out: out["sampler"] = dp.NumpySampler(out["sampler"])
+        if "sampler" in out: out["sampler"] = NumpySampler(out["sampler"])
         if method != "none": out["simulation"] = True
         return out
 
@@ -455,13 +456,15 @@ def ask_package(question, folder):
         dp.moments_of(data, y, clip=dp.Clip(**clip) if clip else None).save(folder / "moments.npz")
         return folder / "moments.npz"
 
+    def again_from(release): return dp.select(release, **question_of(release.rule, again))
+
     (data, y), options = opened(question["data"], folder), spelled(question["options"])
     again = spelled(options.pop("again", {}))
     for name in ("random_state", "simulation"): again.pop(name, None)
     if via == "filter": return answer(ask(data, y, **options))
     if via == "source": return answer(ask(dp.open_source(data, y, columns=question["keep"]), **options))
     if via == "saved": return answer(ask(collect(options), **options))
-    if via == "release": return answer(dp.select(METHODS[method].releases.load(release(options)), **again))
+    if via == "release": return answer(again_from(load_release(release(options))))
     if via == "command": return command(data, y, options)
     if via == "command on moments": return command(collect(options), None, options)
     if via == "command on release": return command(release(options), None, again)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from ..core.errors import InputError, check_count, check_fraction, check_positive
 from ..core.testing import ALPHA, sample
 from ..data.rows import Rows
-from ..filters.moments_method import moments_filter
+from ..filters.methods import ask
 from ..filters.private_moments import BALANCE
 from ..privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from ..privacy.samplers import NumpySampler
@@ -234,12 +235,16 @@ class Audit:
                 f"promised {self.budget.delta:.4g}: {verdict}")
         return "\n".join([title, *each, total, last])
 
+_moments = partial(ask, "moments")
+
+_moments = partial(ask, "moments")
+
 def audit_release(
     one, two,             # (X, y) each: datasets that differ in one row (or in rows_per_person)
     *,
     epsilon: float,       # the budget that is claimed
     delta: float,
-    run=moments_filter,   # or labels_filter, or a function of your own that takes a sampler
+    run=_moments,         # or a function of your own that takes a sampler
     transcripts: int = 10,
     random_state: int = 0,
     **arguments,          # of `run`: bounds, rounds, ...

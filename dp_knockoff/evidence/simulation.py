@@ -32,15 +32,15 @@ from dp_knockoff.data.models import (
 from ..data.moments import MOST_ROWS, Moments
 from ..data.rows import one_blas_thread
 from ..filters.estimate import CANONICAL, MomentRounds, estimate_coefficients
-from ..filters.methods import knockoff_filter
-from ..filters.moments_method import ROUNDS, moments_filter
+from ..filters.methods import ask, knockoff_filter
+from ..filters.moments_method import ROUNDS
 from ..filters.private_moments import BALANCE, CHECK, VARIANCES, WEIGHTS, Units, moment_shares
-from ..filters.products_method import ProductRounds, products_filter, round_shares
+from ..filters.products_method import ProductRounds, round_shares
 from ..knockoffs.fixed_x import gram, residual_coordinates
 from ..knockoffs.laws import Gaussian, law_units
 from ..knockoffs.statistics import CONTRASTS, Statistic
 from ..knockoffs.threshold import check_fdr, error_rates, knockoff_threshold
-from ..paper.one_and_two import BOUNDS_TWO, FLOOR, MethodOne, MethodTwo, filter_one, filter_two
+from ..paper.one_and_two import BOUNDS_TWO, FLOOR, MethodOne, MethodTwo
 from ..paper.sensitivity import Facts
 from ..privacy.mechanisms import Budget, analytic_ratio
 from ..selection.inference import bh_threshold
@@ -590,14 +590,14 @@ def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, 
 
     def none():
         return knockoff_filter(X, y, fdr=e.fdr, statistic=statistic, intercept=False, random_state=rng)
-    def one(): return filter_one(X, y, **spent, **public, statistic=statistic, repaired=e.repaired)
-    def two(): return filter_two(X, y, **spent, **public, statistic=statistic)
+    def one(): return ask("one", X, y, **spent, **public, statistic=statistic, repaired=e.repaired)
+    def two(): return ask("two", X, y, **spent, **public, statistic=statistic)
     def moments():
-        return moments_filter(X, y, **spent, row_bound=clip.row_bound, response_bound=clip.response_bound,
+        return ask("moments", X, y, **spent, row_bound=clip.row_bound, response_bound=clip.response_bound,
                               intercept=False)
     def products():
         law = Gaussian(0, e.population)
-        return products_filter(X, y, **spent, law=law, response_bound=_response_bound(e))
+        return ask("products", X, y, **spent, law=law, response_bound=_response_bound(e))
     return {"none": none, "one": one, "two": two, "moments": moments, "products": products}
 
 def run_rows(
@@ -628,12 +628,12 @@ def planted_trial(
     k: int,      # which dataset
     draw,        # f(rng) -> X, y, beta, row_bound, response_bound: see `planted`
     seed: int,   # of all of them
-    **arguments, # of moments_filter
+    **arguments, # of partial(ask, "moments")
 ) -> tuple:      # false discovery proportion and power
     "The moments filter on dataset k, as a user calls it"
     rng = np.random.default_rng([seed, k])
     X, y, beta, B, By = draw(rng)
-    chosen = moments_filter(X, y, row_bound=B, response_bound=By, intercept=False,
+    chosen = ask("moments", X, y, row_bound=B, response_bound=By, intercept=False,
                             simulation=True, random_state=rng, **arguments)
     return error_rates(chosen.support, beta)
 
@@ -642,7 +642,7 @@ def measure(
     trials: int,   # datasets
     seed: int = 0, # of all of them
     jobs: int = 2, # threads
-    **arguments,   # of moments_filter
+    **arguments,   # of partial(ask, "moments")
 ) -> np.ndarray:   # false discovery proportions and powers, (2, trials)
     "The moments filter on many datasets of one setting; the numbers depend on seed and dataset only"
     one = partial(planted_trial, draw=draw, seed=seed, **arguments)

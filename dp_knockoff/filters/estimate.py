@@ -5,36 +5,27 @@
 # %% ../../nbs/6_filters/16_estimate.ipynb #8c9aeac2
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from ..core.archives import load_arrays, save_arrays, written_by_this_version
-from ..core.errors import InputError, listed, stream
+from ..core.errors import InputError, check_positive, stream
 from ..core.variables import Variables
 from ..data.clip import INTERCEPT, Clip
 from ..data.moments import joined
 from ..knockoffs.fixed_x import choose_s, gram, knockoff_products
 from ..knockoffs.statistics import Statistic
 from ..privacy.mechanisms import Budget
-from dp_knockoff.selection.release import (
-    CAUSE,
-    ESTIMATE_RULES,
-    GENERAL,
-    Estimate,
-    Finding,
-    Release,
-    collinear_in_words,
-    collinear_pairs,
-    in_words,
-)
+from ..selection.diagnosis import collinear_pairs, means_of, moments_findings, moments_warnings
+from ..selection.release import Estimate, Release, SavedRelease
+from ..selection.rules import BH, Conditions, row_privacy
+from ..selection.view import in_words
 
 # %% auto #0
 __all__ = ['CANONICAL', 'unbiased_inverse', 'inverse_bias', 'denoised', 'ridge', 'spread_of', 'MomentRounds', 'MomentsEstimate',
-           'estimate_coefficients', 'canonical', 'gain', 'bound_finding', 'column_findings', 'unit_in_words',
-           'CanonicalRelease', 'StrictRelease', 'PrivateMoments']
+           'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease', 'MomentsPromise',
+           'PrivateMoments']
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #6d097411
 _STEPS = 200 # of Newton's method, which needs about ten
@@ -422,84 +413,6 @@ def canonical(
     products = np.matmul(P, (beta / sd)[..., None])[..., 0] / C
     return gram(Sigma, s), knockoff_products(Sigma, s, products, rng.standard_normal(beta.shape))
 
-# %% ../../nbs/6_filters/16_estimate.ipynb #2c8083f0
-_USUAL_SDS = 3.0     # a response bound of so many standard deviations is about right
-_FAR_BOUND = 8.0     # one above so many is far too high
-_FAR_ROWS = 4.0      # and so is a row bound of so many times the usual norm
-_FAR_CENTER = 2.0    # standard deviations from zero from which a response wants another centre
-_FAR_MEAN = 2.5      # and from which a column does
-_UNLIKE = 10.0       # ratio of columns' sizes from which units are unlike ...
-_SURELY_UNLIKE = 5.0 # ... if the noise leaves at least this one
-_SCALED_DOWN = .01   # mean squared weight of rows from which a row bound is far too low
-_LARGELY_NOISE = .3  # zeta from which a result warns: the error of V is of this order
-
-def gain(
-    factor,       # by which the noise of privacy would be smaller
-    share: float, # of it in the variance of an estimate
-) -> float:
-    "By which factor an estimate would gain on its noise"
-    return float((1 - share + share / max(factor, 1.0)**2)**-.5)
-
-def bound_finding(
-    bound: float,   # on a response
-    size: float,    # root mean square of the responses, at most
-    effect: float,  # of a better one
-) -> list:          # of (effect, Finding)
-    "A response bound that is far above the responses"
-    if bound <= _FAR_BOUND * size: return []
-    found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
-             f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
-    change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
-    return [(max(effect, CAUSE), Finding("response bound", found, change))]
-
-def column_findings(
-    names: tuple,  # of the columns of x
-    G: np.ndarray, # Gram matrix, a column of ones last if there is one
-    sd: float,     # standard deviation of the noise on its entries
-    share: float,  # of the noise of privacy in the variance of an estimate
-    change,        # f(names) -> what to do about these columns
-    levels=(),     # columns that are levels of a factor: rare ones are small, and no range helps
-) -> list:         # of (effect, Finding)
-    "Columns of unlike units, and columns whose mean is far from zero"
-    return [*_unlike_units(names, G, sd, share, change, levels), *_far_means(names, G, sd, share, change)]
-
-def _means(G: np.ndarray, p: int, sd: float) -> np.ndarray:
-    "Means of p columns over the entry of the ones; zero where there are no ones to be seen"
-    seen = len(G) > p and G[-1, -1] > 2 * 2**.5 * sd
-    return G[:p, -1] / G[-1, -1] if seen else np.zeros(p)
-
-def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, levels) -> list:
-    "Columns that are far smaller than the spread of the largest"
-    p, floor = len(names), max(2**.5 * sd, 1e-300)
-    size2 = np.diag(G)[:p]
-    spread2 = size2 - _means(G, p, sd)**2 * G[-1, -1]
-    large, sure = spread2.max(), size2.clip(0) + 2 * floor
-    unlike = (size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large)
-    small = [j for j in np.flatnonzero(unlike) if names[j] not in levels]
-    if not small: return []
-    effect = np.sqrt(spread2.clip(0).mean() / np.maximum(size2, floor)).mean()
-    ratio = np.sqrt(large / sure[small].max())
-    found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
-             f"of {names[int(spread2.argmax())]!r}, and little of them is left beside the noise.")
-    return [(max(gain(effect, share), CAUSE), Finding("units of the columns", found, change(names)))]
-
-def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
-    "Columns whose mean is many times their spread"
-    p, means = len(names), _means(G, len(names), sd)
-    size2, mean2 = np.diag(G)[:p], means**2 * G[-1, -1]
-    noise = sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
-    far = np.flatnonzero((size2 > 3 * 2**.5 * sd) & (mean2 > _FAR_MEAN**2 * (size2 - mean2 + noise)))
-    if not len(far): return []
-    left = np.maximum(size2 - mean2, np.maximum(noise, 1e-300))
-    each = np.where(np.isin(np.arange(p), far), np.sqrt(np.abs(size2) / left), 1.0)
-    worst = far[np.argmax(each[far])]
-    found = (f"{listed(names[j] for j in far)}: means are far from zero, for {names[worst]!r} about "
-             f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
-             "into them, and a column without spread cannot be told from the intercept.")
-    effect = max(gain(each.mean(), share), CAUSE)
-    way_out = f"{change([names[j] for j in far])} Leave out what is constant."
-    return [(effect, Finding("means of the columns", found, way_out))]
-
 # %% ../../nbs/6_filters/16_estimate.ipynb #88a78019
 CANONICAL = Statistic("lasso", "lcd", 2.0) # the noise of every product is 1: a penalty of 2 is one of it
 
@@ -513,8 +426,6 @@ def unit_in_words(
 class CanonicalRelease(Release):
     "A release of coefficients with their covariance: knockoffs are drawn from the two, as a function of it"
     statistic = CANONICAL
-    rules = ESTIMATE_RULES
-    choices = ("s",)
 
     def pair(self, s=None, random_state=None, estimate=None) -> tuple:
         "The canonical form of the estimate, with knockoffs"
@@ -524,14 +435,7 @@ class CanonicalRelease(Release):
         if random_state is None: random_state = self.seed
         return canonical(e.beta[:p], e.V[:p, :p], s, stream(random_state, "knockoffs"))
 
-_MANY_CLAMPED = .05 # share of clamped responses from which a result warns
-
-def _in_a_note(finding: Finding) -> str:
-    "A finding as one sentence of a note"
-    mark = ";" if ":" in finding.found else ":"
-    return f"{finding.found[:-1]}{mark} {finding.change[0].lower()}{finding.change[1:]}"
-
-class StrictRelease(Release):
+class StrictRelease(SavedRelease):
     "A release of sums over rows, private for every pair of neighbours: those of disjoint rows add up"
     alike: tuple          # names of what must agree before two are added
     sums: tuple           # names of the noisy sums
@@ -541,41 +445,16 @@ class StrictRelease(Release):
     clamped: float        # number of clamped responses + noise; or one a round
     clamped_sd: float     # that noise's standard deviation
     ids: tuple            # of this release: random
+    first_bounds: tuple   # on rows and responses, in the first round
 
-    def promise_for(self,
-        public: str, # what must be public, in words
-    ) -> str:
-        "What is protected"
-        k = self.rows_per_person
-        differ = "one row" if k == 1 else f"any {k} rows (all rows of a person who has at most {k})"
-        return (f"{self.budget}-differential privacy for every pair of datasets that differ in {differ}, "
-                "with no assumption on the data but that it is finite numbers, "
-                f"if {public} were set without looking at it.")
-
-    def warnings_of_clamping(self,
-        harm: str, # what clamping does to the result
-    ) -> list:     # of sentences
-        "A sentence if many responses were clamped"
-        return [_in_a_note(finding) for _, finding in self._clamping(harm)]
-
-    def _clamping(self, harm: str) -> list:
-        "A finding if many responses were clamped"
-        share, sd = float(np.ravel(self.clamped)[-1]) / self.n, self.clamped_sd / self.n
-        if share <= _MANY_CLAMPED + 2 * sd: return []
-        found = (f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were clamped, "
-                 f"which {harm}.")
-        return [(1 / (1 - min(share, .9)), Finding("response bound", found, "Raise response_bound."))]
-
-    def response_findings(self,
-        share: float, # of the noise of privacy in the variance of an estimate
-        harm: str,    # what clamping does to the result
-    ) -> list:        # of (effect, Finding)
-        "A response bound that is far too high, or too low"
-        bounds, sds = self.bounds, self.product_sds
-        size = np.sqrt((np.maximum(self.squares, 0.0) + 2 * self.square_sds) / self.n)
-        better = sds * np.minimum(_USUAL_SDS * size / bounds, 1.0) # one a round
-        factor = np.sqrt((better**-2.0).sum() / (sds**-2.0).sum())
-        return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + self._clamping(harm)
+    def spent(self) -> str:
+        "What was spent, in how many rounds, and how much noise that meant"
+        rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
+        scales = "noise scales" if len(self.noise) > 1 else "noise scale"
+        row_bound, response_bound = self.first_bounds
+        return (f"{self.spent_in_words}{rounds}; {scales}: {in_words(self.noise)}; "
+                f"row bound {row_bound:.4g}, response bound {response_bound:.4g}; "
+                "using this release again is free.")
 
     def __add__(self, other):
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
@@ -604,19 +483,33 @@ class StrictRelease(Release):
 def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #60929703
-_PAIRS = 3            # that a note names at most
 _LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
-_MORE = "Bring more rows, fewer columns or a larger budget."
 _NOTHING = 1e12       # variances are multiplied by this where nothing is known
 _AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
-_MARGINAL = "the Benjamini-Hochberg", "Yekutieli" # rules that need variances only, no correlations
-_YES_OR_NO = ("Responses are at the ends of their bound, as a yes or no is: the error rate is the one of a "
-              "linear model of its probability. Where that bends, variables beside those that matter are "
-              "selected, more of them the more rows there are; if the law of the rows is public, method "
-              "products keeps the rate for any response.")
+_MANY_CLAMPED = .05   # fraction of clamped responses from which they are not a yes or no
+_SURELY_UNLIKE = 5.0  # ratio of spreads, as far as noise can tell, from which a column may be a constant
+
+class MomentsPromise:
+    "What moments of rows promise: the method says it before noise is drawn, the release afterwards"
+    @property
+    def privacy(self):
+        "What is protected"
+        ranges = ("ranges",) if self.clip.ranges else ()
+        sigma = () if self.sigma is None else ("sigma",)
+        return row_privacy(self.budget, self.rows_per_person, ("the bounds", *ranges, *sigma))
+
+    @property
+    def conditions(self) -> Conditions:
+        "When the error rate is kept: one round knows no variances but one"
+        model = "y = a + X b" if self.clip.intercept else "y = X b"
+        one = f"{model} plus independent noise of one variance"
+        several = self.rounds is None or self.rounds > 1
+        any_variances = f"{model} plus independent noise, whatever its variances" if several else one
+        limit = "as the noise on the Gram matrix becomes small; in finite samples measured, not proved"
+        return Conditions("asymptotic", "asymptotic", True, (one,), (any_variances,), limit)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
+class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelease):
     "Released moments: noise included, the data gone"
     n: int                   # number of rows (public: neighbours have equally many)
     columns: tuple           # of the design, the column of ones last if there is one
@@ -641,12 +534,13 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     rows_per_person: int     # how many rows together are protected
     ids: tuple               # of this release, and of the pass it came from: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
+    sigma: float | None = None # the regression noise's standard deviation, if it is public
     method = "moments"
-    rule = "bh"
-    alike = ("columns", "groups", "clip", "rows_per_person")
+    archive = "private moments"
+    rule = BH()
+    alike = ("columns", "groups", "clip", "rows_per_person", "sigma")
     sums = ("gram", "products", "squares", "weights")
     sds = ("gram_sd", "product_sds", "square_sds", "weights_sd")
-    choices = ("s", "sigma")
 
     @property
     def unknown(self) -> tuple: return () if self.clip.intercept else ("the means of columns and responses",)
@@ -654,6 +548,8 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def rounds(self) -> int: return len(self.products)
     @property
     def one(self) -> float: return self.clip.one
+    @property
+    def first_bounds(self) -> tuple: return self.clip.row_bound, self.clip.response_bound
     @property
     def variables(self) -> Variables:
         "What is to be tested: not the column of ones"
@@ -663,9 +559,14 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         products = float(np.sum(self.product_sds**-2.0)**-.5)
         return {"Gram matrix": self.gram_sd, "products": products}
 
-    def estimate(self, sigma=None) -> MomentsEstimate:
+    def knowing(self, sigma) -> PrivateMoments:
+        "The same release, with a public noise level in place of an estimated one"
+        remedy = "pass the public noise level, or leave it out to have it estimated"
+        return replace(self, sigma=check_positive("sigma", sigma, remedy))
+
+    def estimate(self) -> MomentsEstimate:
         "Coefficients, with a covariance that knows the noise; huge for constants, or a lost intercept"
-        e, unsure = estimate_coefficients(self, sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
+        e, unsure = estimate_coefficients(self, self.sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
         return replace(e, V=e.V * np.outer(unsure, unsure))
 
     def _unknown(self) -> np.ndarray: # (d,) of truth values
@@ -687,7 +588,7 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
     def _flat(self) -> np.ndarray: # (p,) of truth values
         "Columns whose spread is within its noise, and surely far below that of another: constants, say"
         p = len(self.variables.index)
-        means = _means(self.gram, p, self.gram_sd)
+        means = means_of(self.gram, p, self.gram_sd)
         spread = np.diag(self.gram)[:p] - means**2 * self.gram[-1, -1]
         noise = np.sqrt(2) * self.gram_sd * (1 + means**2)
         surely = (spread.clip(0) + 2 * noise) * _SURELY_UNLIKE**2 < spread.max()
@@ -730,133 +631,15 @@ class PrivateMoments(MomentRounds, StrictRelease, CanonicalRelease):
         sampling = float(e.sigma)**2 * np.diag(self.inverse[0])[:p] / np.diag(e.V)[:p]
         return float(1 - np.median(np.minimum(sampling, 1.0)))
 
-    def findings(self, estimate=None) -> list: # of (effect, Finding)
+    def findings(self, estimate=None) -> list: # of Finding
         "What in the bounds, units and columns keeps effects from being seen"
-        share, p = self.noise_share(estimate), len(self.variables.index)
-        levels = {name for members in (self.groups or {}).values() for name in members}
-        columns = column_findings(self.columns[:p], self.gram, self.gram_sd, share, self._about_ranges,
-                                  levels)
-        found = [*self._faults(), *columns, *self._rows(share), *self._center(share),
-                 *self.response_findings(share, "bends the model")]
-        if not self.lost_intercept: return found
-        return [(np.inf if one in columns else one[0], one[1]) for one in found] # they lost the intercept
+        return moments_findings(self, self.noise_share(estimate))
 
-    def _about_ranges(self, names) -> str:
-        "What to do about columns of unlike units or far means"
-        without = [name for name in names if name not in self.clip.ranges]
-        if not without:
-            codes = [name for name in names if tuple(self.clip.ranges[name]) == (0, 1)]
-            levels = f" Of {listed(codes)}, if these are codes, give the levels, a common one first."
-            return f"Narrow the ranges of {listed(names)} to where their values are.{levels if codes else ''}"
-        return f"Pass public ranges, about as wide as the values, of {listed(without)}."
-
-    def _faults(self) -> list: # of (effect, Finding)
-        "What a note warns of, too: a noisy Gram matrix, a lost intercept, lost columns"
-        zeta, lost, found = float(self.inverse[1]), self.lost(), []
-        if zeta > _LARGELY_NOISE:
-            much = "mostly" if zeta > 1 else "largely"
-            text = f"The Gram matrix is {much} noise (ratio {zeta:.2g})."
-            found.append((GENERAL + min(zeta, 1.0) / 10, Finding("Gram matrix", text, _MORE)))
-        if self.lost_intercept:
-            few = self.clip.one**2 * self.n < np.sqrt(2) * self.gram_sd # even if no row was scaled
-            why = "few that noise" if few else "long that scaling"
-            text = (f"Rows are so {why} leaves nothing of the intercept: no effect can be told "
-                    "from an offset of the response, so nothing is selected.")
-            way_out = _MORE if few else "Pass ranges for columns of unlike units, or a higher row bound."
-            found.append((_NOTHING, Finding("intercept", text, way_out)))
-        if lost:
-            part = len(lost) / len(self.variables.index)
-            text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
-                    "are not adjusted for them.")
-            way_out = "Pass ranges, or leave them out." if part < 1 else _MORE
-            found.append((1 + part / 4, Finding("lost columns", text, way_out))) # of little effect on others
-        return found
-
-    def _rows(self, share: float) -> list: # of (effect, Finding)
-        "A row bound far above the rows, or far below them"
-        p, bound = len(self.variables.index), self.clip.row_bound
-        total = np.diag(self.gram)[:p].sum() + 2 * np.sqrt(2 * p) * self.gram_sd
-        usual, weight = np.sqrt(max(total, 0.0) / self.n), (self.weights + 2 * self.weights_sd) / self.n
-        if bound > _FAR_ROWS * usual > 0: # 0: the noise is larger than all rows, and tells nothing
-            ratio = bound / usual
-            found = f"The row bound {bound:.3g} is at least {ratio:.2g} times the usual norm of a row."
-            change = f"Set row_bound to about {usual:.2g}; the noise grows with it."
-            return [(gain(bound / usual, share), Finding("row bound", found, change))]
-        if weight > _SCALED_DOWN: return []
-        found = (f"The row bound {bound:.3g} scales rows, and responses with them, at least "
-                 f"{max(weight, 1e-12)**-.5:.2g} times down.")
-        return [(1.0, Finding("row bound", found, "Raise row_bound to about half the usual norm of a row."))]
-
-    def _center(self, share: float) -> list: # of (effect, Finding)
-        "A response that is far from its centre"
-        if not self.clip.intercept or self.lost_intercept or self.starts[0].any(): return []
-        if self.yes_or_no: return [] # half way between no and yes is the best centre there is
-        ones = self.clip.one * self.weights
-        mean, unsure = self.products[0, -1] / ones, self.product_sds[0] / ones
-        sure = max(abs(mean) - 2 * unsure, 0.0)
-        spread2 = max((self.squares[0] + 2 * self.square_sds[0]) / self.weights - sure**2, 0.0)
-        if sure <= _FAR_CENTER * np.sqrt(spread2): return []
-        factor = abs(mean) / np.sqrt(spread2 + unsure**2)
-        center = self.clip.response_center + mean
-        found = f"Responses are about {mean:.3g} from their centre, and spread by at most {spread2**.5:.2g}."
-        change = f"Set response_center to about {center:.3g}, or to 'private', and lower response_bound."
-        first = self.product_sds[0]**-2.0 / (self.product_sds**-2.0).sum() # later rounds subtract the mean
-        return [(gain(1 + first * (factor - 1), share), Finding("response centre", found, change))]
-
-    def control(self, rate) -> str:
-        "When the error rate is kept"
-        model = "a + X b" if self.clip.intercept else "X b"
-        marginal = any(word in rate for word in _MARGINAL)
-        spread = "whatever its variances" if self.rounds > 1 and marginal else "of one variance"
-        return (f"{rate} as the noise on the Gram matrix becomes small (in finite samples measured, not "
-                f"proved), if y = {model} plus independent noise, {spread}.")
-
-    def promise(self, sigma=None) -> str:
-        "What is protected"
-        public = ["the bounds", *["ranges"] * bool(self.clip.ranges), *["sigma"] * (sigma is not None)]
-        return self.promise_for(" and ".join(public))
-
-    def notes(self, estimate=None) -> tuple:
-        "What was spent, how much noise that meant, and warnings that cost nothing"
-        rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
-        notes = [f"{self.spent_in_words}{rounds}; noise scales: {in_words(self.noise)}; "
-                 f"row bound {self.clip.row_bound:.4g}, response bound {self.clip.response_bound:.4g}; "
-                 "using this release again is free."]
-        notes += [_in_a_note(finding) for _, finding in self._faults()]
-        notes += [_in_a_note(collinear_in_words(pair)) for pair in self.collinear()[:_PAIRS]]
-        notes += self.warnings_of_clamping("bends the model")
-        if self.yes_or_no: notes.append(_YES_OR_NO)
-        return (*notes, f"Noise drawn by {self.sampler}.")
-
-    def _fields(self) -> dict:
-        "What is released, by name: nothing that was computed from it"
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    def warnings(self, estimate=None) -> tuple:
+        "What to know about the numbers, in sentences"
+        return moments_warnings(self)
 
     def _drawn(self) -> list:
-        "The numbers that the seed depends on"
-        return [value for value in self._fields().values() if isinstance(value, (float, np.ndarray))]
-
-    def save(self,
-        path, # where to: a NumPy archive, .npz
-    ) -> Path:
-        "Write it to a file"
-        released = self._fields()
-        arrays = {name: value for name, value in released.items() if isinstance(value, np.ndarray)}
-        header = {name: value for name, value in released.items() if name not in arrays}
-        header |= {"clip": asdict(self.clip), "budget": asdict(self.budget)}
-        return save_arrays(path, "private moments", header, **arrays)
-
-    @classmethod
-    def load(cls,
-        path, # what `save` wrote
-    ) -> PrivateMoments:
-        "Read what was saved"
-        header, arrays = load_arrays(path, "private moments")
-        header.pop("kind")
-        with written_by_this_version(path):
-            header["columns"] = tuple(header["columns"])
-            header["ids"] = tuple(header["ids"])
-            header["groups"] = {name: tuple(members) for name, members in header["groups"].items()}
-            header["clip"] = Clip(**header["clip"])
-            header["budget"] = Budget(**header["budget"])
-            return cls(**header, **arrays)
+        "The numbers that the seed depends on: those that were released"
+        released = (getattr(self, f.name) for f in fields(self) if f.name != "sigma")
+        return [value for value in released if isinstance(value, (float, np.ndarray))]

@@ -13,24 +13,17 @@ import numpy as np
 from ..core.errors import InputError, check_count, check_given, check_positive, listed
 from ..data.clip import BITS, Clip
 from ..data.moments import ExactMoments, fresh_id, summariser
-from ..data.source import open_source
-from .estimate import CanonicalRelease, bound_finding, column_findings, gain, unit_in_words
+from .estimate import CanonicalRelease, unit_in_words
 from .private_moments import ROUND_UP, strict_mu
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, check_budget, warn_budget
 from ..privacy.samplers import as_sampler
-from dp_knockoff.selection.release import (
-    ESTIMATE_RULES,
-    Estimate,
-    Method,
-    Question,
-    Selection,
-    collinear_pairs,
-    release_and_select,
-)
+from ..selection.diagnosis import bound_finding, collinear_pairs, column_findings, gain
+from ..selection.release import Estimate, Method
+from ..selection.rules import Conditions, Privacy, together
 
 # %% auto #0
-__all__ = ['LabelSums', 'LabelsRelease', 'LabelsMethod', 'labels_filter']
+__all__ = ['LabelSums', 'LabelsRelease', 'LabelsMethod']
 
 # %% ../../nbs/6_filters/18_labels_method.ipynb #f7c66412
 @dataclass(frozen=True, eq=False)
@@ -51,8 +44,9 @@ def _label_sums(X, y, names: tuple, clip: Clip) -> LabelSums:
 def _longest_row(source, limits: dict) -> float:
     "The largest norm of a row of x within the limits of its columns: public, like the design"
     if source.once:
-        raise InputError("this source can be read only once, and the longest row is looked for first: "
-                         "pass row_bound, a file, or a function that returns a fresh iterator")
+        problem = "can be read only once, and the longest row is looked for first"
+        raise InputError("this source", problem=problem,
+                         remedy="pass row_bound, a file, or a function that returns a fresh iterator")
     ends = np.array([limits.get(name, (-np.inf, np.inf)) for name in source.names]).T
     return source.collect(partial(_Longest.of, ends=ends)).norm
 
@@ -69,8 +63,25 @@ def _rescale(names) -> str:
     "What to do about columns of a public design"
     return f"Centre and rescale {listed(names)}: the design is public, and so are its means and scales."
 
+class _Promise:
+    "What noisy labels promise: the method says it before noise is drawn, the release afterwards"
+    @property
+    def privacy(self) -> Privacy:
+        "What is protected"
+        unit = together(self.rows_per_person, "response")
+        return Privacy(self.budget.epsilon, self.budget.delta, unit, ("response_bound", "sigma"),
+                       caveats=("The design is public and not protected.",), secret="the responses")
+
+    @property
+    def conditions(self) -> Conditions:
+        "When the error rate is kept"
+        model = "y = a + X b" if self.intercept else "y = X b"
+        noise = f"{model} with independent normal noise of standard deviation {self.sigma:g}"
+        return Conditions("exact", "exact", True, (noise,), limit="in finite samples",
+                          caveats=("Add the probability that some response was clamped.",))
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelsRelease(CanonicalRelease):
+class LabelsRelease(_Promise, CanonicalRelease):
     "Noisy products of a public design with private responses, as coefficients"
     columns: tuple     # of the design
     n: int             # rows
@@ -89,7 +100,6 @@ class LabelsRelease(CanonicalRelease):
     groups: dict = field(default_factory=dict) # several columns that are one variable
     response_center: float = 0.0               # public centre of the response, which was subtracted
     method = "labels"
-    rules = ESTIMATE_RULES
     unknown = ("how many responses were clamped",)
 
     @property
@@ -99,15 +109,7 @@ class LabelsRelease(CanonicalRelease):
         "The noisy products: all the rest is public"
         return [self.products]
 
-    def promise(self, sigma=None) -> str:
-        "What is protected"
-        k = self.rows_per_person
-        differ = "one response" if k == 1 else f"any {k} responses"
-        return (f"{self.budget}-differential privacy for every pair of datasets that differ in {differ} "
-                "(the design is public and not protected), "
-                "if response_bound and sigma were set without looking at the responses.")
-
-    def estimate(self, sigma=None) -> Estimate:
+    def estimate(self) -> Estimate:
         "Coefficients with their exact covariance"
         return Estimate(self.beta, self.V)
 
@@ -117,17 +119,17 @@ class LabelsRelease(CanonicalRelease):
         return float(np.median((noise / np.diag(self.V))[:len(self.columns)]))
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart"
+        "Pairs of columns that can hardly be distinguished"
         p, S = len(self.columns), self.gram
         if self.intercept: S = S - np.outer(S[-1], S[-1]) / S[-1, -1] # adjusted for the column of ones
         return collinear_pairs(self.columns, S[:p, :p])
 
-    def findings(self, estimate=None) -> list: # of (effect, Finding)
-        "Columns of unlike units or far means, and a response bound far above what the model explains"
+    def findings(self, estimate=None) -> list: # of Finding
+        "Columns of different units or far means, and a response bound far above what the model explains"
         share, size = self.noise_share(), self._response_size()
-        effect = gain(self.response_bound / size, share)
+        better = gain(self.response_bound / size, share)
         return [*column_findings(self.columns, self.gram, 0.0, share, _rescale),
-                *bound_finding(self.response_bound, size, effect)]
+                *bound_finding(self.response_bound, size, better)]
 
     def _response_size(self) -> float:
         "Root mean square of the responses, at most: of the fit, without its own noise, and of the residuals"
@@ -142,33 +144,27 @@ class LabelsRelease(CanonicalRelease):
         if self.intercept: offset[-1] = self.response_center
         return A, offset
 
-    def control(self, rate) -> str:
-        "When the error rate is kept"
-        model = "a + X b" if self.intercept else "X b"
-        return (f"{rate} in finite samples, "
-                f"if y = {model} with independent normal noise of standard deviation {self.sigma:g}; "
-                "add the probability that some response was clamped.")
-
-    def notes(self, estimate=None) -> tuple:
-        "What was spent, and how much noise that meant"
-        spent = f"{self.spent_in_words}; noise scale: products {self.product_sd:.4g}."
-        return spent, f"Noise drawn by {self.sampler}."
-
 # %% ../../nbs/6_filters/18_labels_method.ipynb #5294a2f1
-_WAY_OUT = ("pass a public number, two to three standard deviations of a scaled response, "
+_REMEDY = ("pass a public number, two to three standard deviations of a scaled response, "
             "or a dictionary with its range")
 
 @dataclass(frozen=True, kw_only=True)
-class LabelsMethod(Method):
+class LabelsMethod(_Promise, Method):
     "Noise on the products of a public design with private responses"
-    epsilon: float | None = None        # privacy budget, for replacing one response
-    delta: float | None = None          # privacy budget
-    response_bound: float | None = None # B_y: scaled responses are clamped to this; None: the dictionary's
-    sigma: float | None = None          # the regression noise's standard deviation, public
-    row_bound: float | None = None      # rows of x are scaled to at most this norm; None: not at all
-    response_center: float | None = None # public centre of the response; None: the dictionary's, or 0
-    intercept: bool = True              # does the model have an intercept?
-    rows_per_person: int = 1            # protect any so many responses together
+    epsilon: float | None = field(default=None, metadata={
+        "help": "privacy budget, for replacing one response"})
+    delta: float | None = field(default=None, metadata={"help": "privacy budget"})
+    response_bound: float | None = field(default=None, metadata={
+        "help": "scaled responses are clamped to this; None: the dictionary's"})
+    sigma: float | None = field(default=None, metadata={
+        "help": "the regression noise's standard deviation, public"})
+    row_bound: float | None = field(default=None, metadata={
+        "help": "rows of x are scaled to at most this norm; None: not at all"})
+    response_center: float | None = field(default=None, metadata={
+        "help": "public centre of the response; None: the dictionary's, or 0"})
+    intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
+    rows_per_person: int = field(default=1, metadata={
+        "help": "protect up to this many responses of a person together"})
     word = "labels"
     releases = LabelsRelease
 
@@ -178,7 +174,7 @@ class LabelsMethod(Method):
                      sigma=check_positive("sigma", self.sigma, "pass the public noise level"),
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _WAY_OUT)
+        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _REMEDY)
         self._make_clip(1.0) # refuses bounds that cannot be
 
     @property
@@ -202,19 +198,10 @@ class LabelsMethod(Method):
                     0.0 if self.response_center is None else self.response_center, self.intercept, ones=1.0,
                     limits=limits)
 
-    def release(self,
-        data,              # whatever `open_source` takes; its rows are public, its responses are not
-        y=None,            # the response, or its column's name
-        *,
-        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-        random_state=None,        # for simulations: None, an int or a Generator
-        ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-    ) -> LabelsRelease:
+    def _release(self, source, *, simulation, random_state, ledger, sampler) -> LabelsRelease:
         "Noisy products, private for every pair of datasets that differ in one response"
-        source = open_source(data, y)
-        method, known = self.completed(source), getattr(source.dictionary, "ranges", {})
-        check_given("response_bound", method.response_bound, _WAY_OUT)
+        check_given("response_bound", self.response_bound, _REMEDY)
+        known = getattr(source.dictionary, "ranges", {})
         limits = {name: known[name] for name in source.names if name in known}
         mu = strict_mu(self.budget)
         unit = unit_in_words(self.rows_per_person, "response")
@@ -222,7 +209,7 @@ class LabelsMethod(Method):
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=fresh_id())
         self._make_clip(1.0).bind(source.names) # refuses columns that do not fit, before the pass
         longest = _longest_row(source, limits) if self.row_bound is None else self.row_bound
-        clip = method._make_clip(longest, limits)
+        clip = self._make_clip(longest, limits)
         sums = source.collect(partial(_label_sums, names=source.names, clip=clip))
         m = sums.moments
         m.check_design()
@@ -238,40 +225,5 @@ class LabelsMethod(Method):
         beta = np.linalg.solve(S, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person, S, float(method.response_bound),
-                             source.groups, method.response_center)
-
-# %% ../../nbs/6_filters/18_labels_method.ipynb #b56eced4
-def labels_filter(
-    data,                    # the public design: array, table, file(s), chunks, Dask collection, or a Source
-    y=None,                  # the secret responses, or their column's name
-    *,
-    epsilon: float = None,   # privacy budget, for replacing one response
-    delta: float = None,     # privacy budget
-    response_bound=None,     # B_y: scaled responses are clamped to at most this size; default: the
-                             # dictionary's
-    sigma=None,              # the regression noise's standard deviation, public
-    row_bound=None,          # rows of x are scaled to at most this norm; default: not at all
-    response_center=None,    # public centre of the response; default: the dictionary's, or 0
-    intercept: bool = True,  # does the model have an intercept?
-    fdr: float = 0.2,        # q
-    rule: str | None = None, # "knockoffs" (default) or, on the estimates, "dbh", "by", "bh" or "ebh"
-    s=None,                  # "lam_min", "equi", "sdp" or "mvr" (default)
-    statistic=None,          # a Statistic, or f(A, b) -> p numbers; default: Lasso on the canonical scale
-    offset: int = 1,         # 1: knockoff+; 0: modified rate only
-    dictionary=None,         # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,             # several columns that are one variable: {variable: [columns]}
-    rows_per_person: int = 1, # protect any so many responses together
-    simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-    random_state=None,        # for simulations: None, an int or a Generator
-    ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-    sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-) -> Selection:
-    "The knockoff filter with a public design and private responses: exact FDR"
-    question = Question(fdr, rule, statistic, offset, s)
-    method = LabelsMethod(epsilon=epsilon, delta=delta,
-                          response_bound=response_bound, sigma=sigma, row_bound=row_bound,
-                          response_center=response_center, intercept=intercept,
-                          rows_per_person=rows_per_person)
-    draw = dict(simulation=simulation, random_state=random_state, ledger=ledger, sampler=sampler)
-    return release_and_select(method, question, data, y, dictionary, groups, **draw)
+                             not sampler.private, self.rows_per_person, S, float(self.response_bound),
+                             source.groups, self.response_center)

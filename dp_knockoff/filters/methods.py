@@ -5,17 +5,19 @@
 # %% ../../nbs/6_filters/methods.ipynb #0b7c222e
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, check_positive, shown, stream
+from ..core.archives import archive_kind
+from ..core.errors import InputError, check_option, check_positive, stream
 from ..core.variables import Variables
 from ..data.moments import Moments, summariser
 from ..data.source import MomentsSource, Source, open_source
+from .estimate import CanonicalRelease, PrivateMoments
 from .labels_method import LabelsMethod
-from .moments_method import MomentsMethod, moments_filter
-from .products_method import ProductsMethod, products_filter
+from .moments_method import MomentsMethod
+from .products_method import ProductsMethod, ProductsRelease
 from ..knockoffs.fixed_x import S_CHOICES, knockoffs_of
 from dp_knockoff.knockoffs.laws import (
     Law,
@@ -28,21 +30,32 @@ from dp_knockoff.knockoffs.laws import (
 )
 from ..knockoffs.statistics import Statistic
 from ..paper.one_and_two import MethodOne, MethodTwo
-from dp_knockoff.selection.release import (
-    Method,
-    Question,
-    Release,
-    Selection,
-    collinear_pairs,
-    release_and_select,
-)
+from ..selection.diagnosis import collinear_pairs
+from ..selection.release import Method, Release, Selection
+from ..selection.rules import Conditions, KnockoffPlus, Rule, as_rule
 
 # %% auto #0
-__all__ = ['METHODS', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'takes', 'chooses', 'private_filter', 'has_law']
+__all__ = ['METHODS', 'RELEASES', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'takes', 'chooses', 'question_of', 'ask',
+           'load_release', 'private_filter', 'has_law']
 
 # %% ../../nbs/6_filters/methods.ipynb #dd9d230b
+class _Exact:
+    "When the filter without privacy keeps its rate: the method says it before knockoffs are drawn"
+    @property
+    def conditions(self) -> Conditions:
+        if self.law is not None:
+            rows = f"the rows of x are independent draws of the given distribution ({self.law})"
+            return Conditions("exact", requires=(rows,), limit="in finite samples, for any response")
+        model = "y = a + X b" if self.intercept else "y = X b"
+        noise = f"{model} with independent normal noise of one variance"
+        if self.sigma == "estimate":
+            caveat = "This is approximate: the noise level of the appended rows was estimated."
+            return Conditions("measured", requires=(noise,), caveats=(caveat,))
+        if self.sigma is not None: noise += f", whose standard deviation is {self.sigma:g}"
+        return Conditions("exact", requires=(noise,), limit="in finite samples")
+
 @dataclass(frozen=True, eq=False, repr=False)
-class ExactRelease(Release):
+class ExactRelease(_Exact, Release):
     "Gram matrix and products of the data and its knockoffs as they are: nothing is protected"
     columns: tuple     # of the design
     n: int             # rows of the data
@@ -52,28 +65,16 @@ class ExactRelease(Release):
     intercept: bool    # does the model have an intercept?
     sigma: object      # for appended rows: the noise level, "estimate", or None if there are none
     groups: dict       # several columns that are one variable
-    law: str | None    # the law of the rows, in words, if knockoffs were drawn from it
+    law: str | None    # the distribution of the rows, in words, if knockoffs were drawn from it
     method = "none"
     budget = sampler = None
     simulated = False
     noise = {}
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart"
+        "Pairs of columns that can hardly be distinguished"
         p = len(self.columns)
         return collinear_pairs(self.columns, self.A[:p, :p])
-
-    def statement(self, rate, sigma=None) -> str:
-        "What a selection without privacy guarantees"
-        if self.law is not None:
-            return (f"Guarantee: {rate} for any response, "
-                    f"if the rows of x are independent draws of the given law ({self.law}). {self.guarantee}")
-        model = "a + X b" if self.intercept else "X b"
-        text = f"Guarantee: {rate} if y = {model} with independent normal noise of one variance"
-        if isinstance(self.sigma, float): text += f", whose standard deviation is {self.sigma:g}"
-        if self.sigma == "estimate":
-            text += ". Approximate: the noise level of the appended rows was estimated"
-        return f"{text}. {self.guarantee}"
 
 # %% ../../nbs/6_filters/methods.ipynb #50cca33b
 _MODEL_X = Statistic("lasso", "lcd", 2.0) # on products whose null noise is at most 1
@@ -100,7 +101,8 @@ class _Doubled:
 def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease:
     "Gram matrix and products of rows and of knockoffs from their law"
     if isinstance(source, MomentsSource):
-        raise InputError("data is Moments, and a law draws a knockoff for every row: pass the rows")
+        raise InputError("data", problem="is Moments, and a knockoff is drawn for every row",
+                         remedy="pass the rows")
     law = law_of(law, source)
     units = law_units(law, Variables.of(source.names, source.groups))
     key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
@@ -108,7 +110,7 @@ def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease
     m = source.collect(_Doubled(law, units, key, names), numbered=True)
     second = m.scatter if intercept else m.raw
     size = np.sqrt(np.diag(second))
-    if not size[-1] > 0: raise InputError("y is constant: there is nothing to explain")
+    if not size[-1] > 0: raise InputError("y", problem="is constant", remedy="there is nothing to explain")
     size[:-1] = np.where(size[:-1] > 0, size[:-1], np.inf) # a level that nobody has: zero, not refused
     correlations = second / np.outer(size, size)
     b = np.sqrt(m.n) * correlations[:-1, -1]
@@ -117,44 +119,41 @@ def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease
 
 # %% ../../nbs/6_filters/methods.ipynb #94a8bf76
 @dataclass(frozen=True, kw_only=True)
-class NonPrivate(Method):
+class NonPrivate(_Exact, Method):
     "The fixed-X knockoff filter: exact moments, exact FDR, no privacy"
-    s: object = "lam_min"     # "lam_min", "equi", "sdp", "mvr", or p numbers
-    intercept: bool = True    # does the model have an intercept?
-    sigma: object = None      # only for n < 2p: the noise's standard deviation, or "estimate"
-    law: object = None        # the law of a row, for knockoffs of random rows; None: the design is fixed
+    s: object = field(default="lam_min", metadata={"help": "'lam_min', 'equi', 'sdp', 'mvr', or p numbers"})
+    intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
+    sigma: object = field(default=None, metadata={
+        "help": "only for n < 2p: the noise's standard deviation, or 'estimate'"})
+    law: object = field(default=None, metadata={
+        "help": "the distribution of a row, for knockoffs of random rows; None: the design is fixed"})
     word = "none"
     releases = ExactRelease
+    draws = ("random_state",)
 
     def __post_init__(self):
         if isinstance(self.s, str): check_option("s", self.s, list(S_CHOICES))
         if not isinstance(self.intercept, (bool, np.bool_)):
-            raise InputError(f"intercept={shown(self.intercept)} is neither True nor False")
+            raise InputError("intercept", self.intercept, "is neither True nor False")
         if isinstance(self.sigma, str): check_option("sigma", self.sigma, ["estimate"])
         elif self.sigma is not None:
-            way_out = "pass the standard deviation of the regression noise, or 'estimate'"
-            check_positive("sigma", self.sigma, way_out)
+            remedy = "pass the standard deviation of the regression noise, or 'estimate'"
+            check_positive("sigma", self.sigma, remedy)
         if self.law is None: return
         Law.check(self.law)
         for name in ("s", "sigma"):
             given, default = getattr(self, name), type(self).__dataclass_fields__[name].default
             if given is default or isinstance(given, str) and given == default: continue
-            raise InputError(f"{name}={shown(given)} belongs to a fixed design, "
-                             "and knockoffs are drawn from the law: leave it out")
+            raise InputError(name, given, "belongs to a fixed design, and knockoffs are drawn from the "
+                             "distribution", "leave it out")
 
     def open(self, data, y=None, dictionary=None, groups=None) -> Source:
         "The rows as a source, as the law wants them if there is one"
         if self.law is None: return open_source(data, y, dictionary=dictionary, groups=groups)
         return open_with_law(self.law, data, y, dictionary, groups)
 
-    def release(self,
-        data,              # whatever `open_source` takes
-        y=None,            # the response, or its column's name
-        *,
-        random_state=None, # None, an int or a Generator: decides the knockoffs
-    ) -> ExactRelease:
+    def _release(self, source: Source, *, random_state) -> ExactRelease:
         "Exact Gram matrix and products, with fresh knockoffs"
-        source = self.open(data, y)
         if self.law is not None: return _with_law(source, self.law, self.intercept, random_state)
         moments = source()
         k = knockoffs_of(moments, self.s, self.intercept, self.sigma, random_state)
@@ -173,33 +172,67 @@ def knockoff_filter(
     offset: int = 1,        # 1: knockoff+; 0: modified rate only
     intercept: bool = True, # does the model have an intercept?
     sigma=None,             # only for n < 2p: the noise's standard deviation, or "estimate"
-    law=None,               # the law of a row, for knockoffs of random rows; default: the design is fixed
+    law=None,               # the distribution of a row, for random rows; default: the design is fixed
     dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
     groups=None,            # several columns that are one variable: {variable: [columns]}
     random_state=None,      # None, an int or a Generator: decides the knockoffs
 ) -> Selection:
-    "The knockoff filter, not private: for a fixed design, or for rows of a known law"
-    question = Question(fdr, statistic=statistic, offset=offset)
+    "The knockoff filter, not private: for a fixed design, or for rows of a known distribution"
     method = NonPrivate(s=s, intercept=intercept, sigma=sigma, law=law)
-    return release_and_select(method, question, data, y, dictionary, groups, random_state=random_state)
+    return method.select(data, y, fdr=fdr, rule=KnockoffPlus(statistic, offset=offset), dictionary=dictionary,
+                         groups=groups, random_state=random_state)
 
 # %% ../../nbs/6_filters/methods.ipynb #67cde613
 METHODS = {method.word: method for method in (NonPrivate, MethodOne, MethodTwo,
                                               MomentsMethod, LabelsMethod, ProductsMethod)}
+RELEASES = {release.archive: release for release in (PrivateMoments, ProductsRelease)} # by what files say
 
 def takes(
     word: str, # a method
 ) -> dict:     # name -> default; dataclasses.MISSING where there is none
     "The parameters of a method's release, by name"
-    return {field.name: field.default for field in fields(METHODS[word])}
+    return {one.name: one.default for one in fields(METHODS[word])}
 
 def chooses(
     word: str, # a method
-) -> tuple:    # names of arguments of `select`
-    "What can be chosen when variables are selected from a method's release"
-    release = METHODS[word].releases
-    rule = ("rule",) if len(release.rules) > 1 else ()
-    return ("fdr", *rule, "statistic", "offset", *release.choices)
+) -> tuple:    # of names
+    "What can be chosen when variables are selected from a method's release, by name"
+    release, estimates = METHODS[word].releases, issubclass(METHODS[word].releases, CanonicalRelease)
+    known = ("rule", "s") if estimates else ()
+    noise_level = ("sigma",) if release.knowing is not Release.knowing else ()
+    return ("fdr", "statistic", "offset", *known, *noise_level)
+
+def question_of(
+    own: Rule,    # the method's own rule
+    values: dict, # what was chosen, by name; None: nothing was
+) -> dict:        # arguments of `select`
+    "A question from options that a program holds by their names"
+    options = {name: values.get(name) for name in ("statistic", "s", "offset")}
+    asked = {"fdr": values.get("fdr"), "sigma": values.get("sigma")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return {"fdr": .2, "rule": as_rule(values.get("rule"), own, **options)} | asked
+
+def ask(
+    word: str,   # a method
+    data,        # whatever `open_source` takes
+    y=None,      # the response, or its column's name
+    **options,   # by name: of the method, of knockoffs (statistic, s, offset), and of `Method.select`
+) -> Selection:
+    "Release and select, for programs that hold options by their names"
+    own = {name: options.pop(name) for name in takes(word) if name in options}
+    method = METHODS[word](**own)
+    names = "fdr", "rule", "statistic", "s", "offset"
+    chosen = {name: options.pop(name) for name in names if name in options}
+    return method.select(data, y, **question_of(method.own_rule, chosen), **options)
+
+def load_release(
+    path, # what a release's `save` wrote
+) -> Release:
+    "Read a release of whatever method"
+    kind = archive_kind(path)
+    if kind in RELEASES: return RELEASES[kind].load(path)
+    raise InputError(repr(str(path)), problem=f"holds {kind}, not a release",
+                     remedy="pass what release.save(...) wrote")
 
 # %% ../../nbs/6_filters/methods.ipynb #9070b9ce
 def private_filter(
@@ -208,38 +241,27 @@ def private_filter(
     *,
     epsilon: float = None,  # privacy budget, for replacing one row
     delta: float = None,    # privacy budget: the probability with which protection may fail, well below 1/n
+    dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
+    law=None,               # the public distribution of a row, if any: Gaussian, Levels, ..., or a kernel
     row_bound=None,         # rows of x are scaled to at most this norm, responses with them; or "private"
     response_bound=None,    # scaled responses are clamped to at most this size; or "private";
                             # default of both: what follows from the dictionary
-    ranges=None,            # public ranges (low, high) of columns, by name, for columns of unlike units
-    response_center=None,   # public centre of the response; without a law also "private"; default: the
-                            # dictionary's, or 0
-    intercept: bool = True, # does the model have an intercept?
-    rounds=None,            # passes with noise; default: the method's own
-    law=None,               # the public law of a row, if there is one: Gaussian, Levels, ..., or a kernel
-    dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,            # several columns that are one variable: {variable: [columns]}
+    ranges=None,            # public ranges (low, high) of columns, by name, for columns of different units
     fdr: float = 0.2,       # the wanted bound on the false discovery rate
-    rule=None,              # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; default: the method's own
-    rows_per_person: int = 1, # protect any so many rows together
+    rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; default: its own
+    rows_per_person: int = 1, # protect up to this many rows of a person together
+    ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
     random_state=None,        # for simulations: None, an int or a Generator
-    ledger=None,              # a Ledger, or the path of one: told before noise is drawn
 ) -> Selection:
     "Select variables with differential privacy for every pair of datasets that differ in one row"
-    asked = dict(epsilon=epsilon, delta=delta, row_bound=row_bound, response_bound=response_bound,
-                 ranges=ranges, response_center=response_center, fdr=fdr, rows_per_person=rows_per_person,
-                 simulation=simulation, random_state=random_state, ledger=ledger)
-    if rounds is not None: asked["rounds"] = rounds
+    public = dict(epsilon=epsilon, delta=delta, row_bound=row_bound, response_bound=response_bound,
+                  ranges=ranges, rows_per_person=rows_per_person)
+    asked = dict(fdr=fdr, rule=rule, simulation=simulation, random_state=random_state, ledger=ledger)
     if law is None:
-        data, y = open_source(data, y, dictionary=dictionary, groups=groups), None
-        if not has_law(data): return moments_filter(data, intercept=intercept, rule=rule, **asked)
-        dictionary = groups = None # the source knows them
-    Question(fdr, rule).check(ProductsMethod.releases, None) # there are no estimates to test
-    if not intercept:
-        raise InputError(f"intercept={shown(intercept)} has no meaning where the law of the rows is public: "
-                         "leave it out, and pass response_center")
-    return products_filter(data, y, law=law, dictionary=dictionary, groups=groups, **asked)
+        data, y, dictionary = open_source(data, y, dictionary=dictionary), None, None # the source knows them
+        if not has_law(data): return MomentsMethod(**public).select(data, **asked)
+    return ProductsMethod(**public, law=law).select(data, y, dictionary=dictionary, **asked)
 
 def has_law(
     source, # of rows

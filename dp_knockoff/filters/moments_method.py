@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..core.errors import InputError, check_count, check_positive
 from ..data.clip import Clip
 from ..data.moments import fresh_id
-from ..data.source import MomentsSource, open_source
-from .estimate import PrivateMoments, unit_in_words
+from ..data.source import MomentsSource
+from .estimate import MomentsPromise, PrivateMoments, unit_in_words
 from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,
@@ -38,10 +38,10 @@ from dp_knockoff.filters.private_moments import (
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, check_budget, warn_budget
 from ..privacy.samplers import as_sampler, noisy_count
-from ..selection.release import Method, Question, Selection, release_and_select
+from ..selection.release import Method
 
 # %% auto #0
-__all__ = ['ROUNDS', 'check_bound', 'release_rounds', 'MomentsMethod', 'moments_filter']
+__all__ = ['ROUNDS', 'check_bound', 'release_rounds', 'MomentsMethod']
 
 # %% ../../nbs/6_filters/17_moments_method.ipynb #879d2600
 _HOW = {"row_bound": "how long a row of x may be (too low costs little: half the typical norm is fine)",
@@ -120,18 +120,27 @@ def _one_round(noisy: dict, start, bound, clamped) -> dict:
 _FARTHEST = 1e30 # bounds above it, or below its inverse, are refused: fourth powers of them would overflow
 
 @dataclass(frozen=True, kw_only=True)
-class MomentsMethod(Method):
+class MomentsMethod(MomentsPromise, Method):
     "Moments of rows in public bounds, with noise for every pair of neighbours"
-    epsilon: float | None = None   # privacy budget, for replacing one row
-    delta: float | None = None     # privacy budget
-    row_bound: object = None       # B: longer rows are scaled to it; or "private"; None: the dictionary's
-    response_bound: object = None  # B_y: scaled responses are clamped to it; or "private"; None: dictionary's
-    ranges: dict | None = None     # public ranges (low, high) by column, for columns of unlike units
-    response_center: object = None # public centre of the response, or "private"; None: the dictionary's, or 0
-    intercept: bool = True         # does the model have an intercept?
-    rounds: int | None = None      # passes with noise; None: 4, or 1 where rows are read only once
-    balance: float = BALANCE       # how much more precisely X'X is released than X'y in the first round
-    rows_per_person: int = 1       # protect any so many rows together
+    epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
+    delta: float | None = field(default=None, metadata={"help": "privacy budget"})
+    row_bound: object = field(default=None, metadata={
+        "help": "longer rows are scaled to it; or 'private'; None: the dictionary's"})
+    response_bound: object = field(default=None, metadata={
+        "help": "scaled responses are clamped to it; or 'private'; None: dictionary's"})
+    ranges: dict | None = field(default=None, metadata={
+        "help": "public ranges (low, high) by column, for columns of different units"})
+    response_center: object = field(default=None, metadata={
+        "help": "public centre of the response, or 'private'; None: the dictionary's, or 0"})
+    intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
+    rounds: int | None = field(default=None, metadata={
+        "help": "passes with noise; None: 4, or 1 where rows are read only once"})
+    balance: float = field(default=BALANCE, metadata={
+        "help": "how much more precisely X'X is released than X'y in the first round"})
+    rows_per_person: int = field(default=1, metadata={
+        "help": "protect up to this many rows of a person together"})
+    sigma: float | None = field(default=None, metadata={
+        "help": "public standard deviation of the regression noise; None: it is estimated"})
     word = "moments"
     releases = PrivateMoments
 
@@ -142,6 +151,9 @@ class MomentsMethod(Method):
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
         check_positive("balance", self.balance, "pass a number around 1.4, or leave it out")
+        if self.sigma is not None:
+            remedy = "pass the public noise level, or leave it out to have it estimated"
+            self._settle(sigma=check_positive("sigma", self.sigma, remedy))
         for name, value in self._bounds.items():
             if value is None or check_bound(name, value) == "private": continue
             check_moderate(name, value, _FARTHEST)
@@ -174,12 +186,10 @@ class MomentsMethod(Method):
         if source.dictionary is None or hasattr(source, "moments"): return self # sums hold their own bounds
         return _completed(self, source.dictionary, source.names)
 
-    def warn_bounds(self,
-        source, # of rows
-    ) -> None:
+    def warn_of(self, whole, source) -> None:
         "Say it if a bound is higher than anything that it bounds, as far as the source's dictionary tells"
         if source.dictionary is None or hasattr(source, "moments"): return
-        _warn_bounds(self, self.completed(source), source.dictionary.sizes(source.names, self.ranges))
+        _warn_bounds(self, whole, source.dictionary.sizes(source.names, self.ranges))
 
     def clip_for(self,
         source, # of rows
@@ -211,18 +221,8 @@ class MomentsMethod(Method):
                              "and these rows are summed already: pass the data, or rounds=1")
         return rounds
 
-    def release(self,
-        data,              # whatever `open_source` takes
-        y=None,            # the response, or its column's name
-        *,
-        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-        random_state=None,        # for simulations: None, an int or a Generator
-        ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-    ) -> PrivateMoments:
+    def _release(self, source, *, simulation, random_state, ledger, sampler) -> PrivateMoments:
         "Moments with (epsilon, delta)-differential privacy for every pair of datasets that differ in one row"
-        source = open_source(data, y)
-        method = self.completed(source)
         mu = strict_mu(self.budget)
         release_id = fresh_id()
         unit = unit_in_words(self.rows_per_person, "row")
@@ -230,13 +230,12 @@ class MomentsMethod(Method):
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=release_id)
         if isinstance(source, MomentsSource): self.check_collected(source)
         else:
-            for name, value in method._bounds.items(): check_bound(name, value)
-            self.warn_bounds(source)
-        rounds = method.rounds_of(source)
-        clip, mu = method._searched(source, mu, sampler)
+            for name, value in self._bounds.items(): check_bound(name, value)
+        rounds = self.rounds_of(source)
+        clip, mu = self._searched(source, mu, sampler)
         found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
                                self.rows_per_person, release_id)
-        return replace(found, groups=source.groups)
+        return replace(found, groups=source.groups, sigma=self.sigma)
 
     def _searched(self, source, mu: float, sampler) -> tuple: # Clip, what is left of mu
         "The bounds, found privately where that was asked for"
@@ -308,57 +307,19 @@ def _warn_bounds(
     if not sizes.unknown and _is_public(B) and B > sizes.longest * (1 + 1e-9):
         warnings.warn(f"row_bound={B:g} is above {sizes.longest:.3g}, the norm that no row exceeds in the "
                       "units of the ranges: noise grows with it for nothing; leave it out, or lower it",
-                      stacklevel=4)
+                      stacklevel=5)
     if sizes.ends is None or not _is_public(By) or not _is_public(center): return
     most = sizes.farthest(center)
     if By > most * (1 + 1e-9):
         warnings.warn(f"response_bound={By:g} is above {most:.3g}, which is as far as a response can be from "
                       "response_center: noise grows with it for nothing; leave it out, or lower it",
-                      stacklevel=4)
+                      stacklevel=5)
     elif low and By > _TOO_HIGH * most * _typical_weight(sizes, whole):
         left = most * _typical_weight(sizes, whole)
         warnings.warn(f"response_bound={By:g} does not fit row_bound={B:g}: a response is scaled with its "
                       f"row, here to about {left:.3g} at most; lower this bound, raise the other, or leave "
-                      "both out", stacklevel=4)
+                      "both out", stacklevel=5)
 
 def _is_public(bound) -> bool:
     "Is it a number, and neither missing nor to be found privately?"
     return bound is not None and not isinstance(bound, str)
-
-# %% ../../nbs/6_filters/17_moments_method.ipynb #cf9821d5
-def moments_filter(
-    data,                    # array, table, file(s), chunks, Dask, Moments of clipped rows, or a Source
-    y=None,                  # the response, or its column's name
-    *,
-    epsilon: float = None,   # privacy budget, for replacing one row
-    delta: float = None,     # privacy budget
-    row_bound=None,          # B: rows of x are scaled to at most this norm, responses with them; or "private"
-    response_bound=None,     # B_y: scaled responses are clamped to at most this size; or "private";
-                             # default of both: what follows from the dictionary
-    ranges=None,             # public ranges (low, high) of columns, by name, for columns of unlike units
-    response_center=None,    # public centre of the response, or "private"; default: the dictionary's, or 0
-    intercept: bool = True,  # does the model have an intercept?
-    rounds=None,             # passes with noise; default 4, or 1 where rows can be read only once
-    balance: float = BALANCE, # how much more precisely X'X is released than X'y in the first round
-    fdr: float = 0.2,        # q
-    rule=None,               # "bh" (default), "dbh", "by": tests of estimates; "knockoffs", "ebh": knockoffs
-    sigma=None,              # the regression noise's standard deviation, if public; default: from the release
-    s=None,                  # "lam_min" (the paper's), "equi", "sdp" or "mvr" (default)
-    statistic=None,          # a Statistic, or f(A, b) -> p numbers; default: Lasso on the canonical scale
-    offset: int = 1,         # 1: knockoff+; 0: modified rate only
-    dictionary=None,         # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,             # several columns that are one variable: {variable: [columns]}
-    rows_per_person: int = 1, # protect any so many rows together
-    simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-    random_state=None,        # for simulations: None, an int or a Generator
-    ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-    sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-) -> Selection:
-    "Select variables from private moments: private for every pair of neighbours"
-    question = Question(fdr, rule, statistic, offset, s, sigma)
-    method = MomentsMethod(epsilon=epsilon, delta=delta,
-                           row_bound=row_bound, response_bound=response_bound,
-                           ranges=ranges, response_center=response_center, intercept=intercept,
-                           rounds=rounds, balance=balance, rows_per_person=rows_per_person)
-    draw = dict(simulation=simulation, random_state=random_state, ledger=ledger, sampler=sampler)
-    return release_and_select(method, question, data, y, dictionary, groups, **draw)

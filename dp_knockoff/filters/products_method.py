@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from ..core.archives import load_arrays, save_arrays, written_by_this_version
 from dp_knockoff.core.errors import (
     LARGEST,
     InputError,
@@ -26,7 +24,7 @@ from ..core.variables import Variables
 from ..data.clip import Clip, clipped_rows, on_grid
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
-from .estimate import CANONICAL, StrictRelease, gain, unit_in_words
+from .estimate import CANONICAL, StrictRelease, unit_in_words
 from .private_moments import CHECK, Units, check_moderate, noisy_products, strict_mu
 from dp_knockoff.knockoffs.laws import (
     Law,
@@ -41,17 +39,12 @@ from ..knockoffs.statistics import lasso
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, check_budget, warn_budget
 from ..privacy.samplers import as_sampler, noisy_count
-from dp_knockoff.selection.release import (
-    Finding,
-    Method,
-    Question,
-    Selection,
-    collinear_pairs,
-    release_and_select,
-)
+from ..selection.diagnosis import Finding, clamping, collinear_pairs, gain, response_findings
+from ..selection.release import Method
+from ..selection.rules import Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['ProductSums', 'round_shares', 'ProductRounds', 'ProductsRelease', 'ProductsMethod', 'products_filter']
+__all__ = ['ProductSums', 'round_shares', 'ProductRounds', 'ProductsRelease', 'ProductsMethod']
 
 # %% ../../nbs/6_filters/19_products_method.ipynb #bb40234d
 @dataclass(frozen=True, eq=False)
@@ -64,8 +57,9 @@ class ProductSums:
 
     def __post_init__(self):
         if self.n > MOST_ROWS:
-            raise InputError(f"n={self.n} rows are more than {MOST_ROWS:,}, "
-                             "which is what exact sums have room for: split the data into several releases")
+            problem = f"are more than {MOST_ROWS:,}, which is what exact sums have room for"
+            raise InputError(f"n={self.n} rows", problem=problem,
+                             remedy="split the data into several releases")
 
     def __add__(self, other: ProductSums) -> ProductSums:
         cut = tuple(a + b for a, b in zip(self.cut, other.cut))
@@ -119,7 +113,7 @@ _NUMBERS = 2**16   # of X that are worked on at once, with about ten times as ma
 _LEAST_ROWS = 64   # but never fewer rows than this
 
 def _ordinary(X: np.ndarray) -> np.ndarray:
-    "What is too large becomes 1e150, and what is no number 0: each entry by itself"
+    "What is too large becomes 1e150, and what is not a number 0: each entry by itself"
     if X.max(initial=0.0) <= LARGEST and X.min(initial=0.0) >= -LARGEST: return X # false if there is a NaN
     return np.clip(np.nan_to_num(X), -LARGEST, LARGEST)
 
@@ -174,7 +168,8 @@ _ROUNDS = 3           # where the rows can be read again
 _FIRST = .4           # share of the first of several rounds in mu^2; the others share the rest
 _RESIDUAL_SDS = 2.2   # bound on residuals, in predicted standard deviations
 _LEAST_SHARE = .05    # a residual's bound is never below this share of the first bound
-_FAR_ROWS = 2.0       # a row bound of more than so many usual norms is far too high
+_FAR_ROWS = 2.0       # a row bound of more than this many usual norms is far too high
+_HARM = "costs power, not validity" # what clamping does
 
 def round_shares(rounds: int) -> list:
     "Shares of mu^2: of the rounds, beside the count of clamped responses"
@@ -230,8 +225,22 @@ class ProductRounds:
         bound = _RESIDUAL_SDS * np.sqrt(np.maximum(predicted, least))
         return start, np.minimum(self.bounds[0], bound)
 
+class _Promise:
+    "What noisy products promise: the method says it before noise is drawn, the release afterwards"
+    @property
+    def privacy(self):
+        "What is protected"
+        return row_privacy(self.budget, self.rows_per_person, ("the distribution of the rows", "the bounds"))
+
+    @property
+    def conditions(self) -> Conditions:
+        "When the error rate is kept"
+        law = "that of the dictionary" if self.law is None else self.law
+        rows = f"the rows of x are independent draws of the given distribution ({law})"
+        return Conditions("exact", requires=(rows,), limit="in finite samples, for any response")
+
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductsRelease(ProductRounds, StrictRelease):
+class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     "Noisy products of originals and knockoffs with the response, of one or several rounds"
     columns: tuple           # of the design
     n: int                   # rows
@@ -256,17 +265,20 @@ class ProductsRelease(ProductRounds, StrictRelease):
     ids: tuple               # of this release: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
     method = "products"
+    archive = "private products"
     alike = ("columns", "groups", "row_bound", "center", "S", "D", "weight", "law", "rows_per_person",
              "response_bound")
     sums = ("products", "squares")
     sds = ("product_sds", "square_sds")
     statistic = CANONICAL
-    unknown = ("whether the response's centre is right", "whether the rows follow the law")
+    unknown = ("whether the response's centre is right", "whether the rows follow the distribution")
 
     @property
     def rounds(self) -> int: return len(self.products)
     @property
     def response_bound(self) -> float: return float(self.bounds[0])
+    @property
+    def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
     @property
     def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
 
@@ -275,7 +287,7 @@ class ProductsRelease(ProductRounds, StrictRelease):
         return self.canonical()[:2]
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart, under the law"
+        "Pairs of columns that can hardly be distinguished, under the distribution"
         return collinear_pairs(self.columns, self.S)
 
     def noise_share(self, estimate=None) -> float:
@@ -284,54 +296,19 @@ class ProductsRelease(ProductRounds, StrictRelease):
         sampling = variance * self.n * self.weight * np.diag(self.S)
         return float(np.median(noise / (noise + sampling)))
 
-    def findings(self, estimate=None) -> list: # of (effect, Finding)
+    def findings(self, estimate=None) -> list: # of Finding
         "Bounds that are far too high, or too low"
         share, usual = self.noise_share(), np.sqrt(np.trace(self.S))
-        found = self.response_findings(share, "costs power, not validity")
+        found = response_findings(self, share, _HARM)
         if self.row_bound <= _FAR_ROWS * usual: return found
         ratio = self.row_bound / usual
         text = f"The row bound {self.row_bound:.3g} is {ratio:.2g} times the usual norm of a row."
         change = f"Leave row_bound out, or set it to about {usual:.2g}; the noise grows with it."
-        return [*found, (gain(self.row_bound / usual, share), Finding("row bound", text, change))]
+        return [*found, Finding("row bound", text, change, gain(ratio, share))]
 
-    def promise(self, sigma=None) -> str:
-        "What is protected"
-        return self.promise_for("the law and the bounds")
-
-    def control(self, rate) -> str:
-        "When the error rate is kept"
-        return (f"{rate} in finite samples, for any response, "
-                f"if the rows of x are independent draws of the given law ({self.law}).")
-
-    def notes(self, estimate=None) -> tuple:
-        "What was spent, how much noise that meant, and warnings that cost nothing"
-        rounds = f" in {self.rounds} rounds" if self.rounds > 1 else ""
-        notes = [f"{self.spent_in_words}{rounds}; noise scale: products {self.noise['products']:.4g}; "
-                 f"row bound {self.row_bound:.4g}, response bound {self.response_bound:.4g}; "
-                 "using this release again is free."]
-        notes += self.warnings_of_clamping("costs power, not validity")
-        return (*notes, f"Noise drawn by {self.sampler}.")
-
-    def save(self,
-        path, # where to: a NumPy archive, .npz
-    ) -> Path:
-        "Write it to a file"
-        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        header = {name: value for name, value in vars(self).items() if name not in arrays}
-        return save_arrays(path, "private products", header | {"budget": asdict(self.budget)}, **arrays)
-
-    @classmethod
-    def load(cls,
-        path, # what `save` wrote
-    ) -> ProductsRelease:
-        "Read what was saved"
-        header, arrays = load_arrays(path, "private products")
-        header.pop("kind")
-        with written_by_this_version(path):
-            header |= {"columns": tuple(header["columns"]), "ids": tuple(header["ids"]),
-                       "budget": Budget(**header["budget"]),
-                       "groups": {name: tuple(members) for name, members in header["groups"].items()}}
-            return cls(**header, **arrays)
+    def warnings(self, estimate=None) -> tuple:
+        "What to know about the numbers, in sentences"
+        return tuple(map(str, clamping(self, _HARM)))
 
 # %% ../../nbs/6_filters/19_products_method.ipynb #291b77dc
 _FARTHEST = 1e50 # bounds above it, or below its inverse, are refused: variances of their noise might overflow
@@ -344,21 +321,28 @@ def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> floa
     norms = np.linalg.norm(pairs.rows(X, 0, 0), axis=1)
     weight = float(np.mean(np.minimum(1.0, np.sqrt(2) * row_bound / np.maximum(norms, 1e-300))**2))
     if weight > _FARTHEST**-3: return weight
-    raise InputError("the law's rows or their knockoffs are so large, in its own units, that scaling leaves "
-                     "nothing of them: check the law's mean and covariance, or the kernel")
+    raise InputError("law", problem="has rows or knockoffs so large, in its own units, that scaling leaves "
+                     "nothing of them", remedy="check its mean and covariance, or the kernel")
 
 @dataclass(frozen=True, kw_only=True)
-class ProductsMethod(Method):
+class ProductsMethod(_Promise, Method):
     "Noisy products of the response with rows and their knockoffs, for rows of a public law"
-    epsilon: float | None = None        # privacy budget, for replacing one row
-    delta: float | None = None          # privacy budget
-    law: object = None                  # of a row: Gaussian, Levels, ..., or a kernel; None: the dictionary's
-    response_bound: float | None = None # B_y: centred responses are clamped to this; None: the dictionary's
-    row_bound: float | None = None      # B: rows, in units of the law, are scaled to at most this norm
-    ranges: dict | None = None          # public ranges (low, high) by column: rows and knockoffs are clipped
-    response_center: float | None = None # public centre of the response; None: the dictionary's, or 0
-    rounds: int | None = None           # passes with noise; None: 3, or 1 where rows are read only once
-    rows_per_person: int = 1            # protect any so many rows together
+    epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
+    delta: float | None = field(default=None, metadata={"help": "privacy budget"})
+    law: object = field(default=None, metadata={
+        "help": "public distribution of a row: Gaussian, Levels, ..., or a kernel; None: the dictionary's"})
+    response_bound: float | None = field(default=None, metadata={
+        "help": "centred responses are clamped to this; None: the dictionary's"})
+    row_bound: float | None = field(default=None, metadata={
+        "help": "rows, in units of the distribution, are scaled to at most this norm"})
+    ranges: dict | None = field(default=None, metadata={
+        "help": "public ranges (low, high) by column: rows and knockoffs are clipped"})
+    response_center: float | None = field(default=None, metadata={
+        "help": "public centre of the response; None: the dictionary's, or 0"})
+    rounds: int | None = field(default=None, metadata={
+        "help": "passes with noise; None: 3, or 1 where rows are read only once"})
+    rows_per_person: int = field(default=1, metadata={
+        "help": "protect up to this many rows of a person together"})
     word = "products"
     releases = ProductsRelease
 
@@ -367,7 +351,7 @@ class ProductsMethod(Method):
         self._settle(epsilon=float(budget.epsilon), delta=float(budget.delta),
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _WAY_OUT)
+        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _REMEDY)
         if self.row_bound is not None:
             check_positive("row_bound", self.row_bound,
                            "pass a public bound on a row's norm in units of the law, or leave it out")
@@ -399,8 +383,8 @@ class ProductsMethod(Method):
         ranges = dict(getattr(source.dictionary, "ranges", {})) | (self.ranges or {})
         unknown = [name for name in self.ranges or {} if name not in source.names]
         if unknown:
-            raise InputError(f"ranges name columns that X does not have ({listed(unknown)}): "
-                             f"it has {listed(source.names)}")
+            raise InputError("ranges", problem=f"name columns that X does not have ({listed(unknown)})",
+                             remedy=f"it has {listed(source.names)}")
         pairs = [ranges.get(name, (-LARGEST, LARGEST)) for name in source.names]
         return tuple(np.array(pairs, dtype=float).T)
 
@@ -409,33 +393,24 @@ class ProductsMethod(Method):
     ) -> int:
         "Refuse what has no rows, or stand-ins for values; the number of rounds"
         if isinstance(source, MomentsSource):
-            raise InputError("data is Moments, and the products filter draws a knockoff for every row: "
-                             "pass the rows")
+            problem = "is Moments, and the products filter draws a knockoff for every row"
+            raise InputError("data", problem=problem, remedy="pass the rows")
         filled = [name for name, column in getattr(source.dictionary, "columns", {}).items()
                   if column.missing is not None and _is_used(name, source.names)]
         if filled:
-            raise InputError(f"columns {listed(filled)} have stand-ins for missing values, "
-                             "which do not follow the law: leave out these columns, "
-                             "or use the moments filter")
+            problem = "have stand-ins for missing values, which do not follow the distribution"
+            raise InputError(f"columns {listed(filled)}", problem=problem,
+                             remedy="leave out these columns, or use the moments filter")
         if self.rounds is None: return 1 if source.once else _ROUNDS
         if self.rounds > 1 and source.once:
-            raise InputError(f"rounds={self.rounds} need several passes, and this source can be read only "
-                             "once: pass a file, or a function that returns a fresh iterator, or rounds=1")
+            problem = "needs several passes, and this source can be read only once"
+            raise InputError("rounds", self.rounds, problem,
+                             "pass a file, or a function that returns a fresh iterator, or rounds=1")
         return self.rounds
 
-    def release(self,
-        data,              # whatever `open_source` takes
-        y=None,            # the response, or its column's name
-        *,
-        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-        random_state=None,        # for simulations: None, an int or a Generator
-        ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-    ) -> ProductsRelease:
+    def _release(self, source, *, simulation, random_state, ledger, sampler) -> ProductsRelease:
         "Products with (epsilon, delta)-differential privacy for every pair that differs in one row"
-        source = self.open(data, y)
-        method = self.completed(source)
-        check_given("response_bound", method.response_bound, _WAY_OUT)
+        check_given("response_bound", self.response_bound, _REMEDY)
         rounds = self.rounds_of(source)
         law = law_of(self.law, source)
         units = law_units(law, Variables.of(source.names, source.groups))
@@ -446,15 +421,15 @@ class ProductsMethod(Method):
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
                           what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
         key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
-        first = Clip(np.sqrt(2) * row_bound, method.response_bound, intercept=False)
-        pairs = _Pairs(law, units, low, high, float(method.response_center), key, first)
+        first = Clip(np.sqrt(2) * row_bound, self.response_bound, intercept=False)
+        pairs = _Pairs(law, units, low, high, float(self.response_center), key, first)
         public = dict(columns=source.names, groups=source.groups, budget=self.budget, S=units.S, D=units.D,
                       weight=_mean_weight(law, units, low, high, row_bound), row_bound=row_bound,
                       center=pairs.center, law=repr(law), rows_per_person=self.rows_per_person, ids=(id_,),
                       sampler=sampler.name, simulated=not sampler.private)
         return _release_rounds(source, pairs, public, mu / self.rows_per_person, rounds, sampler)
 
-_WAY_OUT = ("pass a public number, two to three standard deviations of the centred response, "
+_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
             "or a dictionary with its range")
 _OTHERWISE = "response_bound=... (a public number)"
 
@@ -474,8 +449,8 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
         if k == 0: first = total
         if k == 0 and sampler.private: warn_budget(public["budget"], total.n)
         if total.order != first.order:
-            raise InputError("the rows came in another order than in the round before, "
-                             "so they would get other knockoffs: pass rows whose order stays, or rounds=1")
+            problem = "came in another order than in the round before, so they would get other knockoffs"
+            raise InputError("the rows", problem=problem, remedy="pass rows whose order stays, or rounds=1")
         noisy = noisy_products(total.sums, Units(pairs.clip, 1.0, gram=False), mu * np.sqrt(share), sampler,
                                f"products {k}")
         found.append(noisy | dict(start=start, bound=pairs.clip.response_bound))
@@ -498,36 +473,3 @@ def _stacked(found: list) -> dict:
     names = {"products": "products", "square": "squares", "start": "starts", "bound": "bounds",
              "product_sd": "product_sds", "square_sd": "square_sds"}
     return {name: np.array([one[key] for one in found], dtype=float) for key, name in names.items()}
-
-# %% ../../nbs/6_filters/19_products_method.ipynb #8d32544c
-def products_filter(
-    data,                    # array, table, file(s), chunks, Dask collection, or a Source
-    y=None,                  # the response, or its column's name
-    *,
-    law=None,                # public law of a row: Gaussian, Levels, ..., or a kernel; or the dictionary's
-    epsilon: float = None,   # privacy budget, for replacing one row
-    delta: float = None,     # privacy budget
-    response_bound=None,     # B_y: centred responses are clamped to at most this size; default: the
-                             # dictionary's
-    row_bound=None,          # B: rows, in units of the law, are scaled to at most this norm; default sqrt(p)
-    response_center=None,    # public centre of the response; default: the dictionary's, or 0
-    ranges=None,             # public ranges (low, high) by column: rows and knockoffs are clipped
-    rounds=None,             # passes with noise; default 3, or 1 where rows can be read only once
-    fdr: float = 0.2,        # q
-    dictionary=None,         # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,             # several columns that are one variable: {variable: [columns]}
-    statistic=None,          # a Statistic, or f(A, b) -> numbers; default: Lasso on the canonical scale
-    offset: int = 1,         # 1: knockoff+; 0: modified rate only
-    rows_per_person: int = 1, # protect any so many rows together
-    simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-    random_state=None,        # for simulations: None, an int or a Generator
-    ledger=None,              # a Ledger, or the path of one: told before noise is drawn
-    sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-) -> Selection:
-    "The knockoff filter for rows of a public law: exact FDR for any response, and differential privacy"
-    question = Question(fdr, "knockoffs", statistic, offset)
-    method = ProductsMethod(epsilon=epsilon, delta=delta, law=law,
-                            response_bound=response_bound, row_bound=row_bound, ranges=ranges,
-                            response_center=response_center, rounds=rounds, rows_per_person=rows_per_person)
-    draw = dict(simulation=simulation, random_state=random_state, ledger=ledger, sampler=sampler)
-    return release_and_select(method, question, data, y, dictionary, groups, **draw)

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, check_given, check_option, check_positive, shown
-from ..data.source import open_source
+from ..core.errors import LARGEST, InputError, check_given, check_option, check_positive
 from ..knockoffs.fixed_x import Knockoffs, gram, knockoffs_of
-from ..knockoffs.statistics import Statistic, ols, ridge
+from ..knockoffs.statistics import ols, ridge
 from dp_knockoff.paper.sensitivity import (
     BOUNDS,
     Facts,
@@ -34,21 +33,14 @@ from dp_knockoff.privacy.mechanisms import (
     laplace_scale,
 )
 from ..privacy.samplers import as_sampler
-from dp_knockoff.selection.release import (
-    GENERAL,
-    Finding,
-    Method,
-    Question,
-    Release,
-    Selection,
-    collinear_pairs,
-    in_words,
-    release_and_select,
-)
+from ..selection.diagnosis import GENERAL, MORE, Finding, collinear_pairs
+from ..selection.release import Method, Release
+from ..selection.rules import Conditions, Privacy
+from ..selection.view import in_words
 
 # %% auto #0
 __all__ = ['FLOOR', 'BOUNDS_TWO', 'plug_ins', 'gaussian_scale', 'check_split', 'PaperRelease', 'PaperMethod', 'noisy_pair_gram',
-           'repair', 'MethodOne', 'filter_one', 'MethodTwo', 'filter_two']
+           'repair', 'MethodOne', 'MethodTwo']
 
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #b405fa2d
 def plug_ins(
@@ -66,8 +58,8 @@ def plug_ins(
 def gaussian_scale(sensitivity: float, budget: Budget, bounds: str) -> float:
     "Theorem 1 for the bounds as printed, the analytic calibration otherwise"
     if not 0 < sensitivity < LARGEST:
-        raise InputError(f"the sensitivity comes out as {sensitivity:.3g}, "
-                         "with which no noise can be scaled: check sigma, beta_norm and delta")
+        raise InputError("the sensitivity", problem=f"comes out as {sensitivity:.3g}, with which no noise "
+                         "can be scaled", remedy="check sigma, beta_norm and delta")
     scale = classical_gaussian_scale if bounds == "paper" else analytic_gaussian_scale
     return scale(sensitivity, budget)
 
@@ -77,13 +69,28 @@ def check_split(name: str, split, parts: int) -> tuple:
     fits = len(split) == parts and all(isinstance(x, numbers.Real) and x > 0 for x in split)
     if not fits or sum(split) > 1 + 1e-6:
         example = tuple(round(1 / parts, 3) for _ in range(parts))
-        raise InputError(f"{name}={shown(split)} is not {parts} positive shares with sum at most 1: "
-                         f"e.g. {example}")
+        raise InputError(name, split, f"is not {parts} positive shares with sum at most 1", f"e.g. {example}")
     return split
 
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #f93ad0f3
+class _Promise:
+    "What the paper's methods promise: the method says it before noise is drawn, the release afterwards"
+    conditions = Conditions("exact", requires=("y = X b with independent normal noise of one variance",))
+
+    @property
+    def privacy(self) -> Privacy:
+        "What is protected, and what is not"
+        caveats = ["The scale was computed from this dataset, so this is not differential privacy for every "
+                   "pair of neighbours."]
+        if self.estimated:
+            caveats.append(f"{' and '.join(self.estimated)} came from the data without noise, which no "
+                           "privacy statement covers.")
+        bounds = "sigma, |b| and the row norms are at most what was given"
+        return Privacy(self.budget.epsilon, self.budget.delta, "one row", conditions=(bounds,),
+                       caveats=tuple(caveats), strict=False)
+
 @dataclass(frozen=True, eq=False, repr=False)
-class PaperRelease(Release):
+class PaperRelease(_Promise, Release):
     "What Method I or II of the paper lets out of the data"
     method: str        # "one" or "two"
     columns: tuple     # of the design
@@ -105,75 +112,59 @@ class PaperRelease(Release):
         return (bounds,) if "Gram matrix" in self.noise else (bounds, "whether columns are collinear")
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart, for Method I"
+        "Pairs of columns that can hardly be distinguished, for Method I"
         if "Gram matrix" not in self.noise: return []
         p = len(self.columns)
         return collinear_pairs(self.columns, self.A[:p, :p], self.noise["Gram matrix"])
 
-    def findings(self, estimate=None) -> list: # of (effect, Finding)
+    def findings(self, estimate=None) -> list: # of Finding
         "A Gram matrix that is mostly noise"
         edge = 2 * np.sqrt(len(self.columns)) * self.noise.get("Gram matrix", 0.0)
         if edge < 1: return [] # its eigenvalues are 1 on average
         found = (f"The Gram matrix is mostly noise: its eigenvalues are 1 on average, and those of the noise "
                  f"reach {edge:.2g}.")
-        change = "Bring more rows, fewer columns or a larger budget."
-        return [(GENERAL + .1, Finding("Gram matrix", found, change))]
+        return [Finding("Gram matrix", found, MORE, GENERAL + .1)]
 
-    def promise(self, sigma=None) -> str:
-        "What is protected, and what is not"
-        text = (f"Privacy for replacing one row: {self.budget} on average over that noise, "
-                "if sigma, |b| and the row norms are at most what was given, "
-                "between neighbours that get one common noise scale; "
-                "the scale was computed from this dataset, "
-                "so this is not differential privacy for every pair of neighbours.")
-        if self.estimated:
-            text += (f" {' and '.join(self.estimated)} came from the data without noise, "
-                     "which no privacy statement covers.")
-        return text
-
-    def control(self, rate) -> str:
-        "When the error rate is kept"
-        return f"{rate} if y = X b with independent normal noise of one variance."
-
-    def statement(self, rate, sigma=None) -> str:
-        "What a selection guarantees: the rate first, for privacy rests on the same noise"
-        if self.simulated: return super().statement(rate, sigma)
-        return f"Guarantee: {self.control(rate)} {self.promise()}"
-
-    def notes(self, estimate=None) -> tuple:
-        "What was spent, and how much noise that meant"
-        return (f"{self.spent_in_words}; noise scales: {in_words(self.noise)}; bounds: {self.bounds}.",
-                f"Noise drawn by {self.sampler}.")
+    def spent(self) -> str:
+        "What was spent, how much noise that meant, and by which bounds"
+        return f"{self.spent_in_words}; noise scales: {in_words(self.noise)}; bounds: {self.bounds}."
 
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #bc18f2ef
 @dataclass(frozen=True, kw_only=True)
-class PaperMethod(Method):
+class PaperMethod(_Promise, Method):
     "What Methods I and II have in common: public constants, and the order of the steps"
-    epsilon: float              # privacy budget, in all
-    delta: float                # privacy budget, in all
-    row_bound: float            # B: public bound on the norm of every row of x
-    sigma: object               # public noise level, or "estimate"
-    beta_norm: object           # public bound on |beta|, or "estimate"
-    bounds: str = "corrected"   # which sensitivity bounds
+    epsilon: float = field(metadata={"help": "privacy budget, in all"})
+    delta: float = field(metadata={"help": "privacy budget, in all"})
+    row_bound: float = field(metadata={"help": "public bound on the norm of every row of x"})
+    sigma: object = field(metadata={"help": "public noise level, or 'estimate'"})
+    beta_norm: object = field(metadata={"help": "public bound on |beta|, or 'estimate'"})
+    bounds: str = field(default="corrected", metadata={"help": "which sensitivity bounds"})
+    draws = ("simulation", "random_state", "sampler")
     releases = PaperRelease
     known_bounds = BOUNDS       # the choices of `bounds`
 
     def __post_init__(self):
         check_option("bounds", self.bounds, list(self.known_bounds))
         check_budget(self.epsilon, self.delta)
-        way_out = "pass a public bound on the Euclidean norm of every row of X"
-        check_positive("row_bound", check_given("row_bound", self.row_bound, way_out), way_out)
-        way_out = "pass a public bound, or 'estimate' (which the privacy guarantee does not cover)"
+        remedy = "pass a public bound on the Euclidean norm of every row of X"
+        check_positive("row_bound", check_given("row_bound", self.row_bound, remedy), remedy)
+        remedy = "pass a public bound, or 'estimate' (which the privacy guarantee does not cover)"
         for name in ("sigma", "beta_norm"):
-            value = check_given(name, getattr(self, name), way_out)
-            if not self._estimates(name): check_positive(name, value, way_out, zero=True)
+            value = check_given(name, getattr(self, name), remedy)
+            if not self._estimates(name): check_positive(name, value, remedy, zero=True)
         if self.sigma == 0:
-            raise InputError("sigma=0 says that there is no regression noise, "
-                             "on which the privacy of this method rests: pass its standard deviation")
+            raise InputError("sigma", self.sigma, "says that there is no regression noise, on which the "
+                             "privacy of this method rests", "pass its standard deviation")
 
     def _estimates(self, name: str) -> bool:
         value = getattr(self, name)
         return isinstance(value, str) and value == "estimate"
+
+    @property
+    def estimated(self) -> tuple:
+        "Constants that come from the data without noise"
+        words = {"sigma": "sigma", "beta_norm": "|beta|"}
+        return tuple(word for name, word in words.items() if self._estimates(name))
 
     @property
     def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
@@ -195,24 +186,16 @@ class PaperMethod(Method):
         "The pair with its noise"
         raise AssertionError("each method has its own")
 
-    def release(self,
-        data,              # whatever `open_source` takes
-        y=None,            # the response, or its column's name
-        *,
-        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
-        random_state=None,        # for simulations: None, an int or a Generator
-        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
-    ) -> PaperRelease:
+    def _release(self, source, *, simulation, random_state, sampler) -> PaperRelease:
         "Check, read, draw: knockoffs first, then the noise"
         sampler = as_sampler(sampler, simulation, random_state)
-        source = open_source(data, y)
         moments = source()
         f = facts(moments, self.row_bound)
         estimated = [name for name in ("sigma", "beta_norm") if self._estimates(name)]
         if estimated and f.n <= 2 * f.p:
-            raise InputError("an estimate of sigma or |beta| needs a residual, "
-                             f"but n={f.n} rows leave none beside 2p={2 * f.p} columns: "
-                             "give both, or bring more rows")
+            problem = f"needs a residual, but n={f.n} rows leave none beside 2p={2 * f.p} columns"
+            raise InputError("an estimate of sigma or |beta|", problem=problem,
+                             remedy="give both, or use more rows")
         k = knockoffs_of(moments, "lam_min", intercept=False)
         self.scales(f, 1.0, 1.0) # refuses what has no scale, before anything is drawn
         c = k.products(random_state)
@@ -222,10 +205,8 @@ class PaperMethod(Method):
             constants |= {name: float(found[name]) for name in estimated}
         scales = self.scales(f, **constants)
         A, b = self.draw(k, c, scales, sampler)
-        words = {"sigma": "sigma", "beta_norm": "|beta|"}
-        came_from_data = tuple(words[name] for name in estimated)
         return PaperRelease(self.word, k.names, moments.n, self.budget, scales, sampler.name,
-                            A, b, self.bounds, came_from_data, not sampler.private, source.groups)
+                            A, b, self.bounds, self.estimated, not sampler.private, source.groups)
 
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #a30cd89f
 def noisy_pair_gram(
@@ -261,9 +242,12 @@ def repair(
 @dataclass(frozen=True, kw_only=True)
 class MethodOne(PaperMethod):
     "Method I of the paper: noise on the Gram matrix and on the products"
-    repaired: bool = True                   # repair the noisy Gram matrix? (the paper does not)
-    epsilon_split: tuple = (1/2, 1/4, 1/4)  # shares of epsilon: products, lam_min, Gram matrix
-    delta_split: tuple = (1/3, 1/3, 1/3)    # shares of delta: Gram matrix, products, tail of the noise in y
+    repaired: bool = field(default=True, metadata={
+        "help": "repair the noisy Gram matrix? (the paper does not)"})
+    epsilon_split: tuple = field(default=(1/2, 1/4, 1/4), metadata={
+        "help": "shares of epsilon: products, lam_min, Gram matrix"})
+    delta_split: tuple = field(default=(1/3, 1/3, 1/3), metadata={
+        "help": "shares of delta: Gram matrix, products, tail of the noise in y"})
     word = "one"
 
     def __post_init__(self):
@@ -272,12 +256,13 @@ class MethodOne(PaperMethod):
         check_split("epsilon_split", self.epsilon_split, 3)
         check_split("delta_split", self.delta_split, 3)
 
-    def check_question(self, question) -> None:
+    def check_rule(self, rule, variables) -> None:
         "A Lasso needs a Gram matrix without negative eigenvalues"
-        estimate = getattr(question.statistic, "estimate", None)
+        super().check_rule(rule, variables)
+        estimate = getattr(rule.statistic, "estimate", None)
         if not self.repaired and estimate in ("lasso", "path"):
-            raise InputError(f"statistic={question.statistic!r} needs a positive semidefinite Gram matrix, "
-                             "which noise destroys: pass repaired=True")
+            raise InputError("statistic", rule.statistic, "needs a positive semidefinite Gram matrix, which "
+                             "noise destroys", "pass repaired=True")
 
     def scales(self, f, sigma, beta_norm) -> dict:
         "Noise scales of lam_min (Laplace), Gram matrix and products (Gaussian)"
@@ -300,45 +285,18 @@ class MethodOne(PaperMethod):
         b = sampler.gaussian(c, scales["products"], "products")
         return repair(A) if self.repaired else A, b
 
-# %% ../../nbs/5_paper/13_one_and_two.ipynb #6e7a3699
-def filter_one(
-    data,                          # array, table, file(s), chunks, Dask collection, Moments, or a Source
-    y=None,                        # the response, or its column's name
-    *,
-    epsilon: float,                # privacy budget, in all
-    delta: float,                  # privacy budget, in all
-    row_bound: float,              # B: public bound on the norm of every row of x
-    sigma,                         # public noise level, or "estimate"
-    beta_norm,                     # public bound on |beta|, or "estimate"
-    bounds: str = "corrected",     # "paper", "corrected" or "tight"
-    repaired: bool = True,         # repair the noisy Gram matrix? (the paper does not)
-    epsilon_split=(1/2, 1/4, 1/4), # shares of epsilon: products, lam_min, Gram matrix
-    delta_split=(1/3, 1/3, 1/3),   # shares of delta: Gram matrix, products, tail
-    fdr: float = 0.2,              # q
-    statistic=Statistic(),         # a Statistic, or a function f(A, b) -> p numbers
-    offset: int = 1,               # 1: knockoff+; 0: modified rate only
-    dictionary=None,               # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,                   # several columns that are one variable: {variable: [columns]}
-    simulation: bool = False,      # draw NumPy's noise, which can be repeated and protects nobody?
-    random_state=None,             # for simulations: None, an int or a Generator
-    sampler=None,                  # draws the noise; default: OpenDP's, or NumPy's for simulations
-) -> Selection:
-    "Method I of the paper: noise on the Gram matrix and on the products"
-    question = Question(fdr, statistic=statistic, offset=offset)
-    method = MethodOne(epsilon=epsilon, delta=delta, row_bound=row_bound, sigma=sigma, beta_norm=beta_norm,
-                       bounds=bounds, repaired=repaired, epsilon_split=epsilon_split, delta_split=delta_split)
-    draw = dict(simulation=simulation, random_state=random_state, sampler=sampler)
-    return release_and_select(method, question, data, y, dictionary, groups, **draw)
-
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #92cb9440
 BOUNDS_TWO = (*BOUNDS, "coupled") # the choices of Method II
 
 @dataclass(frozen=True, kw_only=True)
 class MethodTwo(PaperMethod):
     "Method II of the paper: noise on the coefficients"
-    beta_max: float | None = None     # public bound on the largest |beta_j|: sharpens "tight" and "coupled"
-    ridge_penalty: float = 0.0        # omega^2 of the ridge version; 0 is least squares
-    delta_split: tuple = (1/2, 1/2)   # shares of delta: mechanism, tail of the regression noise
+    beta_max: float | None = field(default=None, metadata={
+        "help": "public bound on the largest |beta_j|: sharpens 'tight' and 'coupled'"})
+    ridge_penalty: float = field(default=0.0, metadata={
+        "help": "omega^2 of the ridge version; 0 is least squares"})
+    delta_split: tuple = field(default=(1/2, 1/2), metadata={
+        "help": "shares of delta: mechanism, tail of the regression noise"})
     word = "two"
     known_bounds = BOUNDS_TWO
 
@@ -347,25 +305,25 @@ class MethodTwo(PaperMethod):
         check_split("delta_split", self.delta_split, 2)
         check_positive("ridge_penalty", self.ridge_penalty, "pass omega^2, or 0 for least squares", zero=True)
         if self.ridge_penalty and self.bounds in ("paper", "coupled"):
-            raise InputError(f"ridge_penalty={self.ridge_penalty:g} has no valid bound "
-                             f"under bounds={self.bounds!r} "
-                             "(the printed one omits the bias, and there is no coupled one): "
+            raise InputError("ridge_penalty", self.ridge_penalty,
+                             f"has no valid bound under bounds={self.bounds!r} (the printed one omits the "
+                             "bias, and there is no coupled one)",
                              "use 'corrected' or 'tight', or no ridge")
         if self.beta_max is None: return
-        way_out = "pass a public bound on the largest coefficient, or leave it out"
-        check_positive("beta_max", self.beta_max, way_out, zero=True)
+        remedy = "pass a public bound on the largest coefficient, or leave it out"
+        check_positive("beta_max", self.beta_max, remedy, zero=True)
         if self.ridge_penalty:
-            raise InputError(f"beta_max={self.beta_max!r} is not used by the ridge version: leave it out")
+            raise InputError("beta_max", self.beta_max, "is not used by the ridge version", "leave it out")
         if self.bounds not in ("tight", "coupled"):
-            raise InputError(f"beta_max={self.beta_max!r} is not used by bounds={self.bounds!r}: "
+            raise InputError("beta_max", self.beta_max, f"is not used by bounds={self.bounds!r}",
                              "leave it out, or use 'tight'")
 
-    def check_question(self, question) -> None:
+    def check_rule(self, rule, variables) -> None:
         "What is released are least-squares coefficients"
-        statistic = question.statistic
-        if statistic is None or getattr(statistic, "estimate", None) == "ols": return
-        raise InputError(f"statistic={shown(statistic)} has no meaning for method 'two', "
-                         "which puts noise on least-squares coefficients: "
+        super().check_rule(rule, variables)
+        if rule.statistic is None or getattr(rule.statistic, "estimate", None) == "ols": return
+        raise InputError("statistic", rule.statistic, "has no meaning for method 'two', which puts noise on "
+                         "least-squares coefficients",
                          "pass Statistic('ols', 'csm'), Statistic('ols', 'lcd'), or nothing")
 
     def scales(self, f, sigma, beta_norm) -> dict:
@@ -387,33 +345,3 @@ class MethodTwo(PaperMethod):
         "The identity, and the noisy coefficients"
         coefficients = ridge(k.G, c, self.ridge_penalty) if self.ridge_penalty else ols(k.G, c)
         return np.eye(len(c)), sampler.gaussian(coefficients, scales["coefficients"], "coefficients")
-
-# %% ../../nbs/5_paper/13_one_and_two.ipynb #418e1556
-def filter_two(
-    data,                       # array, table, file(s), chunks, Dask collection, Moments, or a Source
-    y=None,                     # the response, or its column's name
-    *,
-    epsilon: float,             # privacy budget
-    delta: float,               # privacy budget
-    row_bound: float,           # B: public bound on the norm of every row of x
-    sigma,                      # public noise level, or "estimate"
-    beta_norm,                  # public bound on |beta|, or "estimate"
-    beta_max=None,              # public bound on the largest |beta_j|: sharpens "tight" and "coupled"
-    bounds: str = "corrected",  # "paper", "corrected", "tight" or "coupled"
-    ridge_penalty: float = 0.0, # omega^2 of the ridge version; 0 is least squares
-    delta_split=(1/2, 1/2),     # shares of delta: mechanism, tail
-    fdr: float = 0.2,           # q
-    statistic=Statistic(),      # Statistic("ols", "csm"), equation (7), or "lcd" for "csm", equation (6)
-    offset: int = 1,            # 1: knockoff+; 0: modified rate only
-    dictionary=None,            # public facts about the columns: a path, a dict or a Dictionary
-    groups=None,                # several columns that are one variable: {variable: [columns]}
-    simulation: bool = False,   # draw NumPy's noise, which can be repeated and protects nobody?
-    random_state=None,          # for simulations: None, an int or a Generator
-    sampler=None,               # draws the noise; default: OpenDP's, or NumPy's for simulations
-) -> Selection:
-    "Method II of the paper: noise on the coefficients"
-    question = Question(fdr, statistic=statistic, offset=offset)
-    method = MethodTwo(epsilon=epsilon, delta=delta, row_bound=row_bound, sigma=sigma, beta_norm=beta_norm,
-                       beta_max=beta_max, bounds=bounds, ridge_penalty=ridge_penalty, delta_split=delta_split)
-    draw = dict(simulation=simulation, random_state=random_state, sampler=sampler)
-    return release_and_select(method, question, data, y, dictionary, groups, **draw)

@@ -11,7 +11,6 @@ import re
 import sys
 import textwrap
 import warnings
-from functools import cache
 
 # %% auto #0
 __all__ = ['parser', 'main']
@@ -141,13 +140,18 @@ def _methods_of() -> dict:
     return {name: [word for word in METHODS if word in words] for name, words in known.items()}
 
 # %% ../../nbs/8_practice/cli.ipynb #4a2d9d39
-@cache
 def _comments(cls) -> dict:
-    "What the comments of a dataclass say about its parameters, by name"
+    "What the fields of a dataclass say about themselves, by name; of a scenario, their comments"
     import inspect
-    lines = [line for base in reversed(cls.__mro__[:-1]) for line in inspect.getsource(base).splitlines()]
-    found = [re.match(r"    (\w+): [^#]*# (.*)", line) for line in lines]
-    return {match[1]: match[2] for match in found if match}
+    from dataclasses import fields
+    found = {field.name: field.metadata["help"] for field in fields(cls) if "help" in field.metadata}
+    if found: return found | _OF_SELECT
+    text = [re.match(r"    (\w+): [^#]*# (.*)", line) for line in inspect.getsource(cls).splitlines()]
+    return {match[1]: match[2] for match in text if match}
+
+_OF_SELECT = {"fdr": "the wanted bound on the false discovery rate",
+              "rule": "'knockoffs', 'bh', 'dbh', 'by' or 'ebh'; None: the method's own",
+              "sigma": "public standard deviation of the regression noise"}
 
 def _with_default(text: str, default=None) -> str:
     "Help that tells the default, if there is one to tell"
@@ -165,11 +169,11 @@ def _meanings(name: str) -> str:
     from dataclasses import fields
 
     from dp_knockoff.filters.methods import METHODS, takes
-    from dp_knockoff.selection.release import Question
-    asked = {field.name: field.default for field in fields(Question)}
+    from dp_knockoff.selection.rules import KnockoffPlus
+    asked = {field.name: field.default for field in fields(KnockoffPlus)} | {"fdr": .2, "rule": None}
     meanings = {}
     for word in _methods_of()[name]:
-        cls, defaults = (METHODS[word], takes(word)) if name in takes(word) else (Question, asked)
+        cls, defaults = (METHODS[word], takes(word)) if name in takes(word) else (KnockoffPlus, asked)
         comment = _comments(cls).get(name, "").replace("None:", "default:") # not given, as Python says it
         comment = re.sub(r"^B\w*: ", "", comment) # a symbol of the text
         meanings.setdefault(_with_default(comment, defaults[name]), []).append(word)
@@ -345,11 +349,10 @@ def _add_data(command, what: str) -> None:
 
 def _may(what: str) -> list:
     "Methods whose releases can be entered into a ledger, or saved"
-    import inspect
 
     from dp_knockoff.filters.methods import METHODS
     return [word for word, method in METHODS.items()
-            if what in inspect.signature(method.release).parameters or hasattr(method.releases, what)]
+            if what in method.draws or hasattr(method.releases, what)]
 
 def _add_method(command, words: list, names) -> dict:
     "The method, its parameters in groups, and how it draws; returns the groups"
@@ -454,8 +457,6 @@ def _open_ledger(path: str):
 
 def _draw(args, word: str, released: bool) -> dict:
     "How a method shall draw: what its `release` is told besides the data"
-    import inspect
-
     from dp_knockoff.core.errors import InputError
     from dp_knockoff.filters.methods import METHODS
     given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
@@ -464,7 +465,7 @@ def _draw(args, word: str, released: bool) -> dict:
         for name in given:
             raise InputError(f"--{name} has no meaning for a release that exists, for no noise is drawn: "
                              "leave it out")
-    known = inspect.signature(METHODS[word].release).parameters
+    known = METHODS[word].draws
     if "simulation" in given and "simulation" not in known:
         raise InputError(f"--simulation has no meaning for --method {word}, which draws no noise: "
                          "leave it out")
@@ -566,9 +567,8 @@ def _word_of(args) -> str:
 
 def _asked(args) -> tuple:
     "The method, or None if its release exists already; the question; and how to draw"
-    from dp_knockoff.filters.methods import METHODS, chooses, takes
+    from dp_knockoff.filters.methods import METHODS, chooses, question_of, takes
     from dp_knockoff.paper.one_and_two import PaperMethod
-    from dp_knockoff.selection.release import Question
     released = _released_by(args) is not None
     word = _released_by(args) or _word_of(args)
     given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
@@ -578,7 +578,8 @@ def _asked(args) -> tuple:
     draw = _draw(args, word, released)
     if hasattr(args, "save_release"): _check_places(args, word, released)
     values = _values(given)
-    question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
+    chosen = {name: value for name, value in values.items() if name in chooses(word)}
+    question = question_of(METHODS[word].releases.rule, chosen)
     if released: return None, question, draw
     method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
     if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
@@ -587,8 +588,9 @@ def _asked(args) -> tuple:
 def _complete(args, method):
     "The method with all that follows from the dictionary, as a release would find out by itself"
     source = _open(args)
-    if hasattr(method, "warn_bounds"): method.warn_bounds(source)
-    return method.completed(source) if hasattr(method, "completed") else method
+    whole = method.completed(source)
+    method.warn_of(whole, source)
+    return whole
 
 # %% ../../nbs/8_practice/cli.ipynb #a453719c
 def _open(args, progress=None):
@@ -622,13 +624,17 @@ def _released(paths: list):
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
+def _fresh(question: dict) -> dict:
+    "What is asked of a selection from data: a public sigma is the method's"
+    return {name: value for name, value in question.items() if name != "sigma"}
+
 def _selection(args, method, question, draw: dict):
     "Read, release and select; or select from the release that exists"
     from dataclasses import replace
 
-    from dp_knockoff.selection.release import release_and_select, select
-    if method is None: return select(_released(_paths(args)), **vars(question))
-    with _row_bar() as bar: found = release_and_select(method, question, _open(args, bar.update), **draw)
+    from dp_knockoff.selection.release import select
+    if method is None: return select(_released(_paths(args)), **question)
+    with _row_bar() as bar: found = method.select(_open(args, bar.update), **_fresh(question), **draw)
     chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
     return replace(found, notes=(*found.notes, *chosen))
 
@@ -639,8 +645,8 @@ def _selection_table(selection) -> str:
     "Variable, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
     import numpy as np
 
-    from dp_knockoff.selection.release import intervals_in_words
-    intervals = intervals_in_words(selection)
+    from dp_knockoff.selection.view import intervals as intervals_of
+    intervals = intervals_of(selection)
     order = np.argsort(-selection.W, kind="stable")
     width = max(8, *(len(selection.names[j]) for j in order[:_MOST]))
     label = selection.label
@@ -666,10 +672,11 @@ def _as_json(selection) -> str:
         "selected": list(selection.selected), "variables": list(selection.names), "W": selection.W.tolist(),
         "signs": selection.signs.tolist(),
         "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
-        "method": selection.method, "rule": selection.rule,
+        "method": selection.method, "rule": selection.rule.name,
         "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
         "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
-        "noise": selection.noise, "guarantee": selection.guarantee, "explanation": selection.explain(),
+        "noise": selection.noise, "guarantee": selection.guarantee.to_dict(),
+        "explanation": selection.explain(),
         "notes": list(selection.notes), "effects": effects,
         "diagnosis": selection.diagnosis.to_dicts()}, indent=1)
 
@@ -679,7 +686,7 @@ def _selection_csv(selection) -> str:
     "A line a variable; guarantee and diagnosis stand in every line, for a table is cut and pasted"
     known = [dict(zip(selection.table().head, row)) for row in selection.table()]
     numbers = [name for name in _NUMBERS if name in selection.table().head]
-    same = {"guarantee": selection.guarantee,
+    same = {"guarantee": " ".join(selection.guarantee.lines()),
             "diagnosis": " ".join(f"{f.subject}: {f.found} {f.change}" for f in selection.diagnosis)}
     if selection.release.simulated: same["simulation"] = "NOT private"
     columns = zip(selection.names, selection.W, selection.signs, selection.support, known)
@@ -762,7 +769,7 @@ def _forecast_moments(args, method, source, scenario, question) -> tuple: # line
         method.check_collected(source)
         bounds = {name: getattr(source.clip, name) for name in _CLIP}
         method = replace(method, **bounds)
-    o = outlook(scenario, replace(method, rounds=rounds), question)
+    o = outlook(scenario, replace(method, rounds=rounds), **_fresh(question))
     private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
     found = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
     return [str(o), *(found if private else [])], o.to_dict()
@@ -777,7 +784,7 @@ def _forecast_paper(args, method, source, scenario, question) -> tuple: # lines,
                              "pass a number")
     k = scenario.signals
     e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, sigma=method.sigma,
-                   epsilon=method.epsilon, delta=method.delta, fdr=question.fdr, bounds=method.bounds)
+                   epsilon=method.epsilon, delta=method.delta, fdr=question["fdr"], bounds=method.bounds)
     point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
     lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
              "for coefficients as large as --beta-norm allows.",
@@ -796,7 +803,7 @@ def _forecast_labels(args, method, source, scenario, question) -> tuple: # lines
     noise = method.rows_per_person * sensitivity / analytic_ratio(method.budget)
     without = method.sigma / rows**.5
     sd = (without**2 + (noise / (rows * scaled))**2)**.5
-    o = outlook(scenario, method, question)
+    o = outlook(scenario, method, **_fresh(question))
     lines = [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
              f"An estimate of uncorrelated columns of variance 1 would have standard deviation {sd:.2g} "
              f"({without:.2g} without privacy).", str(o)]
@@ -815,7 +822,7 @@ def _forecast_products(args, method, source, scenario, question) -> tuple: # lin
                 intercept=False)
     mu = strict_mu(method.budget) * (1 - CHECK)**.5 / method.rows_per_person
     noise = Units(clip, 1.0, gram=False).noise(mu)[2]
-    o = outlook(scenario, replace(method, rounds=rounds, law=law), question)
+    o = outlook(scenario, replace(method, rounds=rounds, law=law), **_fresh(question))
     most = "" if rounds == 1 else "at most "
     lines = [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}.",
              f"Law: {law}.", str(o)]
@@ -854,11 +861,11 @@ def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
                          "pass e.g. --rows 1e6")
     clip = source.clip if isinstance(source, MomentsSource) else None
     scenario = _scenario(args, source, rows, getattr(clip, "ranges", None) or getattr(method, "ranges", None))
-    question.check(method.releases, scenario.variables)
+    method.check_rule(question["rule"], scenario.variables)
     variables, p = scenario.variables, len(source.names)
     what = f"{p} columns" + (f" ({len(variables)} variables)" if variables.grouped else "")
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
-            f"FDR {question.fdr:g}. {_looked_at(args)}; nothing was spent.")
+            f"FDR {question['fdr']:g}. {_looked_at(args)}; nothing was spent.")
     lines, facts = _FORECASTS[method.word](args, method, source, scenario, question)
     if args.method is None and method.word != _DEFAULT: lines = [*lines, _CHOSEN]
     if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
@@ -903,7 +910,7 @@ def _save_release(release, path: str) -> None:
 def _print_selection(selection) -> None:
     "Table, explanation, guarantee, notes, diagnosis"
     explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
-    sentences = explained, selection.guarantee, *selection.notes
+    sentences = explained, *selection.guarantee.lines(), *selection.notes
     print(_selection_table(selection), "", *sentences, sep="\n")
     if len(selection.diagnosis): print("", "To find more:", selection.diagnosis, sep="\n")
 
@@ -945,8 +952,7 @@ def _release(args) -> None:
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
     if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
-    guarantee = release.guarantee if release.simulated else f"Guarantee: {release.guarantee}"
-    print(guarantee, *release.notes(release.estimate()), sep="\n")
+    print(*release.guarantee.lines(), *release.notes(release.estimate()), sep="\n")
     print("Select from it, as often as you like, at no further cost:\n"
           f"  dp-knockoff select {args.out} --fdr 0.2")
 
@@ -1033,7 +1039,7 @@ def _clip_of(args, source):
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
         raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
     method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
-    method.warn_bounds(source)
+    method.warn_of(method.completed(source), source)
     return method.clip_for(source)
 
 def _moments(args) -> None:
@@ -1099,9 +1105,8 @@ def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
     from dp_knockoff.core.errors import InputError, check_option
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.filters.methods import METHODS, chooses, takes
+    from dp_knockoff.filters.methods import METHODS, chooses, question_of, takes
     from dp_knockoff.practice.planning import plan
-    from dp_knockoff.selection.release import Question
     dictionary = as_dictionary(args.dictionary)
     lawful = all(column.probabilities for column in dictionary.columns.values())
     usual = "products" if lawful else "moments"
@@ -1111,9 +1116,10 @@ def _plan_table(args) -> None:
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
     scenario = _scenario(args, dictionary, 1)
     try:
-        question = Question(**{name: value for name, value in values.items() if name in chooses(word)})
+        chosen = {name: value for name, value in values.items() if name in chooses(word)}
+        question = question_of(METHODS[word].releases.rule, chosen)
         method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
-        found = plan(scenario, method, args.power, seed=args.seed, question=question)
+        found = plan(scenario, method, args.power, seed=args.seed, **_fresh(question))
     except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(between {found.low:,} and {found.high:,}, as far as the table is known).")

@@ -34,7 +34,8 @@ from ..filters.private_moments import BALANCE, Units, moment_shares
 from ..knockoffs.laws import law_of, open_uniforms
 from ..knockoffs.threshold import error_rates
 from ..privacy.mechanisms import Budget, analytic_ratio
-from ..selection.release import Method, Question, select
+from ..selection.release import Method, select
+from ..selection.rules import Rule, as_rule
 
 # %% auto #0
 __all__ = ['WIDEST', 'Scenario', 'multiple_correlations', 'PlausibleTable', 'Planted', 'plant', 'Copies', 'with_less_error',
@@ -404,8 +405,8 @@ class _Found:
 
 class _Simulated:
     "One plausible table, and releases of it"
-    def __init__(self, s: Scenario, method, question: Question, rng):
-        self.s, self.method, self.question, self.rng = s, method, question, rng
+    def __init__(self, s: Scenario, method, fdr: float, rule: Rule, rng):
+        self.s, self.method, self.fdr, self.rule, self.rng = s, method, fdr, rule, rng
         pairs = method.word == "products"
         self.copies = -(-s.rows // (_MOST_PAIRS if pairs else _MOST))
         self.facts = {}
@@ -449,7 +450,7 @@ class _Simulated:
         with one_blas_thread():
             source = Copies(self.X, y, s, self.copies)
             release = self._quietly(source)
-            selection = select(release, **vars(self.question))
+            selection = select(release, fdr=self.fdr, rule=self.rule)
         fdp, power = error_rates(selection.support, planted.support)
         effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
         false = int((selection.support & ~planted.support).sum())
@@ -556,7 +557,7 @@ _LONG = 2.0            # row bounds beyond so many typical norms waste budget
 _CLOSE = .8            # correlation from which on effects are hard to tell apart
 _RARE = .05            # frequency of a reference level below which its factor's columns nearly add up to 1
 
-def _scenario_warnings(s: Scenario, method, question: Question) -> list:
+def _scenario_warnings(s: Scenario, method, fdr: float, rule: Rule) -> list:
     "What is wrong before anything is simulated"
     out, ranges = [], getattr(method, "ranges", None) or {}
     unknown = [name for name in s.without_range if name not in ranges]
@@ -567,9 +568,9 @@ def _scenario_warnings(s: Scenario, method, question: Question) -> list:
     if method.delta > 1 / s.rows:
         out.append(f"delta={method.delta:g} is above 1/n = {1 / s.rows:.2g}: at such a delta a release may "
                    "show whole rows; choose one well below.")
-    least = int(np.ceil(1 / question.fdr - 1e-12))
-    if s.signals < least and question.of(method.releases).rule == "knockoffs":
-        out.append(f"at fdr={question.fdr:g} a selection by knockoffs has at least {least} variables or "
+    least = rule.least(fdr)
+    if s.signals < least and rule.name == "knockoffs":
+        out.append(f"at fdr={fdr:g} a selection by knockoffs has at least {least} variables or "
                    f"none, more than there are signals ({s.signals}): raise fdr.")
     if s.correlation >= _CLOSE and method.word != "products":
         out.append(f"correlation={s.correlation:g} means near-copies among the columns, whose effects can "
@@ -633,13 +634,14 @@ _MOST_COPIES = 100         # of a row: beyond, what clamping does to few rows wo
 def outlook(
     scenario: Scenario,      # the table, as far as it is known
     method: Method,          # MomentsMethod, ProductsMethod or LabelsMethod: budget, bounds, rounds
-    question: Question = None, # rate and rule; default: FDR .2, the method's own rule
+    fdr: float = .2,           # the wanted bound on the false discovery rate
+    rule: str | Rule | None = None, # default: the method's own
     tables: int = None,      # plausible tables; default 24, fewer if there are many columns
     random_state=0,          # an int: of everything that is drawn
 ) -> Outlook:
     "Simulate releases of plausible tables by the method itself, and say what to expect"
-    question = (question or Question()).of(method.releases)
-    question.check(method.releases, scenario.variables)
+    rule = as_rule(rule, method.own_rule)
+    method.check_rule(rule, scenario.variables)
     if method.word not in ("moments", "labels", "products"):
         raise InputError(f"method {method.word!r} has no outlook: use moments, labels or products; "
                          "plan and simulate know the paper's methods")
@@ -647,10 +649,10 @@ def outlook(
     many, releases = _affordable(scenario, method, tables)
     results, facts = [], []
     for k in _with_bar(range(many)):
-        world = _Simulated(scenario, method, question, stream(random_state, f"outlook {k}"))
+        world = _Simulated(scenario, method, fdr, rule, stream(random_state, f"outlook {k}"))
         results.append([world.release() for _ in range(releases)])
         facts.append(world.facts)
-    return _summed_up(scenario, method, question, results, facts)
+    return _summed_up(scenario, method, fdr, rule, results, facts)
 
 def _affordable(s: Scenario, method, tables) -> tuple:
     "How many tables, and releases of each"
@@ -666,19 +668,19 @@ def _with_bar(what):
     from tqdm import tqdm
     return tqdm(what, desc="plausible tables", delay=2, leave=False, disable=None)
 
-def _summed_up(s: Scenario, method, question, results: list, facts: list) -> Outlook:
+def _summed_up(s: Scenario, method, fdr: float, rule: Rule, results: list, facts: list) -> Outlook:
     "The outlook of many releases"
     def numbers(name): return np.array([[getattr(one, name) for one in row] for row in results], dtype=float)
     def mean(name): return float(np.mean(numbers(name)))
     powers = numbers("power")
     low, high, whole = power_interval(powers)
     bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
-    warnings = _scenario_warnings(s, method, question) + _bound_warnings(s, method, *bounds)
+    warnings = _scenario_warnings(s, method, fdr, rule) + _bound_warnings(s, method, *bounds)
     known = method.word == "products" or s.rows <= _MOST_COPIES * _MOST
     found, false, fdr = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
     return Outlook(
-        method=method.word, rule=question.rule, rows=s.rows, variables=len(s.variables), signals=s.signals,
-        rate=question.fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
+        method=method.word, rule=rule.name, rows=s.rows, variables=len(s.variables), signals=s.signals,
+        rate=fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
         median=float(np.median(powers.mean(1))), low=low, high=high, whole=whole,
         unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
         fdr=fdr, effect=mean("effect"), gram_noise=mean("gram_noise"),
@@ -751,14 +753,15 @@ def plan(
     seed: int = 0,
     jobs: int = 1,       # threads, for an Experiment
     most: int = 10**9,   # give up beyond this size (moments and products take 2^26 rows at most)
-    question: Question = None, # of a Scenario: rate and rule
+    fdr: float = .2,           # of a Scenario
+    rule: str | Rule | None = None, # likewise; default: the method's own
 ) -> Plan:
     "The smallest n that reaches the wanted power, by simulation"
     check_fraction("power", power, "pass the power you want, e.g. 0.8")
     tried = {}
     if isinstance(e, Scenario):
         least, most, precision = 2 * len(e.names) + 1, min(most, MOST_ROWS), _ROUGH
-        def run(n): return outlook(replace(e, rows=n), method, question, random_state=seed)
+        def run(n): return outlook(replace(e, rows=n), method, fdr, rule, random_state=seed)
     else:
         check_option("method", method, list(RUNS))
         least, precision = 2 * e.p + 1, _PRECISION

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from ..core.archives import check_place, write_whole
 from ..core.errors import InputError, check_count, check_option
 from ..data.clip import INTERCEPT
-from ..selection.inference import Effects, interval_width, selected_level
+from ..selection.inference import Effects
 from ..selection.release import Selection
 
 # %% auto #0
@@ -191,7 +190,7 @@ def plot_selection(
 
 def _has_line(selection) -> bool:
     "Is there a threshold to draw? The dependence-adjusted rule is no question of |z| alone"
-    return bool(np.isfinite(selection.threshold)) and selection.rule != "dbh"
+    return bool(np.isfinite(selection.threshold)) and selection.rule.name != "dbh"
 
 def _fine(selection) -> float:
     "What must be told from zero: the threshold, or where there is none the median"
@@ -214,7 +213,8 @@ def _mark_threshold(ax, selection) -> None:
     "Dashed lines at T and, where knockoffs are counted below it, at its mirror image"
     if not _has_line(selection): return
     T = selection.threshold
-    for t in (T, -T) if selection.rule == "knockoffs" else (T,): ax.axhline(t, color="black", lw=.8, ls="--")
+    both = (T, -T) if selection.rule.name == "knockoffs" else (T,)
+    for t in both: ax.axhline(t, color="black", lw=.8, ls="--")
     ax.annotate(" T", (1, T), xycoords=("axes fraction", "data"), va="center")
 
 # %% ../../nbs/8_practice/plots.ipynb #e49a9789
@@ -362,13 +362,8 @@ def all_effects(
     selection: Selection, # with estimates
 ) -> Effects:
     "Every column, with the width that the intervals of the selected ones have"
-    try: every = selection.release.estimates(sigma=selection.question.sigma)
+    try: return selection.all_effects()
     except InputError as error: raise InputError(f"{error}, or draw its statistics: plot_selection") from None
-    if not len(selection): return every
-    of_selected = selection.effects
-    width = interval_width(selected_level(of_selected.level, len(selection), len(selection.names)))
-    ends = dict(low=every.estimate - width * every.se, high=every.estimate + width * every.se)
-    return replace(every, **ends, level=of_selected.level, kind=of_selected.kind)
 
 # %% ../../nbs/8_practice/plots.ipynb #d7ee7429
 def plot_curves(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import fields
 from html import escape
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from dp_knockoff.practice.plots import (
     plot_selection,
 )
 from ..privacy.ledger import as_ledger
-from ..selection.release import SIMULATION, Selection
+from ..selection.release import Selection
+from ..selection.rules import SIMULATION, KnockoffPlus
 
 # %% auto #0
 __all__ = ['report_html', 'check_report', 'write_report']
@@ -101,13 +103,13 @@ def _rate(selection) -> str:
 
 def _asked(selection, target: str) -> str:
     "The question, and how it was put"
-    rule = _RULES.get(selection.rule, selection.rule)
+    rule = _RULES.get(selection.rule.name, selection.rule.name)
     statistic = getattr(selection.statistic, "__name__", repr(selection.statistic))
     question = f"Which of these variables tell something about {target} that the others do not?"
     return _paragraphs(question) + _facts({
         "Target": target, "Variables": _variables(selection), "Rows": f"{selection.release.n:,}",
         "False discovery rate": _rate(selection), "Rule": rule, "Method": _method(selection),
-        "Statistic": statistic if selection.rule == "knockoffs" else ""})
+        "Statistic": statistic if selection.rule.name == "knockoffs" else ""})
 
 # %% ../../nbs/8_practice/report.ipynb #a32f97ae
 _ROWS = 40 # of the table of variables, and of a picture
@@ -220,7 +222,7 @@ def _kept(release, place: str):
 
 def _constants(selection) -> dict:
     "What the release keeps of its constants, by name; None for what it does not"
-    release, sigma = selection.release, selection.question.sigma
+    release, sigma = selection.release, getattr(selection.release, "sigma", None)
     found = {name: next((value for place in places if (value := _kept(release, place)) is not None), None)
              for name, places in _PLACES.items()}
     found = {name: value for name, value in found.items()
@@ -265,8 +267,8 @@ def _guaranteed(selection) -> str:
     "The guarantee, for whom, against whom, and what must be public"
     release, would = selection.release, ""
     if release.simulated:
-        would = f"A release would promise: {release.promise(selection.question.sigma)}"
-    text = _paragraphs(_plainly(selection), selection.guarantee, would)
+        would = f"A release would promise: {' '.join(selection.guarantee.privacy_lines())}"
+    text = _paragraphs(_plainly(selection), *selection.guarantee.lines(), would)
     if selection.budget is None: return text
     return text + _facts({"For whom": _protected(selection), "Against whom": _AGAINST}) + _public(selection)
 
@@ -291,8 +293,7 @@ def _spent(selection, ledger) -> str:
                     "Rows a person": str(unit), "Rounds": str(getattr(release, "rounds", 1)), **scales,
                     "Noise drawn by": release.sampler, "Release": ", ".join(getattr(release, "ids", ())[:1]),
                     "Ledger": _ledger_entry(selection, ledger)})
-    told = (release.spent_in_words, "Noise drawn by") # by the facts
-    notes = [note for note in selection.notes if not note.startswith(told)]
+    notes = release.warnings(selection.estimate)
     return facts + _paragraphs(*notes, "Selecting again from this release, at another rate, is free.")
 
 # %% ../../nbs/8_practice/report.ipynb #747c6577
@@ -345,18 +346,20 @@ def _glossary(selection) -> str:
                    "Direction": _DIRECTION, "Estimate (interval)": estimate, "Epsilon, delta": odds})
 
 # %% ../../nbs/8_practice/report.ipynb #661341aa
-_FILTERS = {"none": "knockoff_filter", "one": "filter_one", "two": "filter_two", "moments": "moments_filter",
-            "labels": "labels_filter", "products": "products_filter"}
+_FILTERS = {"none": "NonPrivate", "one": "MethodOne", "two": "MethodTwo", "moments": "MomentsMethod",
+            "labels": "LabelsMethod", "products": "ProductsMethod"}
 
 def _arguments(selection) -> dict: # name -> Python text
     "What a filter was called with, as far as the release knows it and it is no default"
     import inspect
 
     import dp_knockoff
-    question, budget = selection.question, selection.budget
-    known = inspect.signature(getattr(dp_knockoff, _FILTERS[selection.method])).parameters
-    asked = {"fdr": question.fdr, "rule": selection.rule, "offset": question.offset,
-             "statistic": question.statistic}
+    rule, budget = selection.rule, selection.budget
+    method = getattr(dp_knockoff, _FILTERS[selection.method])
+    known = dict(inspect.signature(method).parameters) | dict(inspect.signature(method.select).parameters)
+    known |= dict(inspect.signature(KnockoffPlus).parameters)
+    asked = {"fdr": selection.fdr, "rule": rule.name, "offset": rule.offset,
+             "statistic": rule.statistic}
     if len(selection.release.rules) == 1: asked.pop("rule")
     found = {**(vars(budget) if budget else {}), **_constants(selection), **asked}
     if "law" in found: found["law"] = None # is kept in words only
@@ -377,12 +380,17 @@ def _call(selection, target: str | None) -> list: # of lines
     "The call that made this selection"
     word = selection.method
     if word not in _FILTERS: return [f"select(method.release(data, y), fdr={selection.fdr:g})"]
-    arguments = _arguments(selection)
+    arguments, name = _arguments(selection), _FILTERS[word]
     if selection.release.simulated: arguments["simulation"] = "True"
-    lines = [f"    {name}={text}," for name, text in arguments.items()]
+    own = [field.name for field in fields(METHODS[word])]
+    rule = [f"{option}={arguments.pop(option)}" for option in ("statistic", "offset") if option in arguments]
+    if rule: arguments["rule"] = f"KnockoffPlus({', '.join(rule)})"
+    made = [f"    {option}={text}," for option, text in arguments.items() if option in own]
+    asked = [f"    {option}={text}," for option, text in arguments.items() if option not in own]
     data = f"    data, {target!r}," if target else "    data, y,"
-    name = _FILTERS[word]
-    return [f"from dp_knockoff import {name}", "", f"selection = {name}(", data, *lines, ")"]
+    names = ["KnockoffPlus", name] if rule else [name]
+    return [f"from dp_knockoff import {', '.join(names)}", "", f"method = {name}(", *made, ")",
+            "selection = method.select(", data, *asked, ")"]
 
 def _again(selection) -> list: # of lines
     "How to select again"

@@ -5,7 +5,6 @@
 # %% ../../nbs/8_practice/selector.ipynb #4e3a1382
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import warnings
@@ -18,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.archives import archive_kind
 from ..core.errors import InputError, check_given, check_option, listed, shown, stream
 from ..data.clip import INTERCEPT, Clip
 from ..data.cluster import is_dask
@@ -35,17 +33,17 @@ from dp_knockoff.data.rows import (
     is_table,
 )
 from ..data.source import Source, open_source
-from ..filters.estimate import PrivateMoments
 from ..filters.labels_method import LabelsMethod
-from ..filters.methods import METHODS, chooses, takes
+from ..filters.methods import METHODS, chooses, load_release, question_of, takes
 from ..filters.moments_method import MomentsMethod, check_bound
 from ..filters.private_moments import strict_mu
-from ..filters.products_method import ProductsMethod, ProductsRelease
+from ..filters.products_method import ProductsMethod
 from ..paper.one_and_two import PaperMethod
 from ..privacy.ledger import as_ledger, epsilon_at
 from ..privacy.mechanisms import Budget
 from ..privacy.samplers import as_sampler
-from ..selection.release import SIMULATION, Method, Question, Release, release_and_select, select
+from ..selection.release import Method, Release, select
+from ..selection.rules import SIMULATION
 
 # %% auto #0
 __all__ = ['Meter', 'Privacy', 'DPKnockoffSelector', 'ReleaseSelector']
@@ -55,8 +53,7 @@ def _spends(word: str) -> bool: return "epsilon" in takes(word)
 
 def _draws(word: str) -> list:
     "How a method's release is drawn: simulation, random_state, ledger, sampler, or some of them"
-    parameters = inspect.signature(METHODS[word].release).parameters.values()
-    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return list(METHODS[word].draws)
 
 def _understands(word: str) -> set:
     "The selector's parameters that mean something to a method"
@@ -117,17 +114,16 @@ _SOME = 3 # a number of variables: what is asked of them does not depend on it
 
 def _method_and_question(
     params: dict, # parameters of a selector, by name
-) -> tuple:       # Method, Question
+) -> tuple:       # Method, and what is asked of a selection
     "Check everything that can be checked without data"
     word = check_option("method", params["method"], list(METHODS))
     _check_taken(word, params)
     _check_random(word, params)
     method = METHODS[word](**_arguments(word, params))
-    question = Question(**{name: params[name] for name in chooses(word) if params[name] is not None})
-    question.of(method.releases) # refuses what the method's own rule has no use for
-    known = replace(question, statistic=None) if callable(question.statistic) else question
-    known.check(method.releases, _SOME)
-    method.check_question(question)
+    asked = {name: params[name] for name in chooses(word) if params[name] is not None and name != "sigma"}
+    question = question_of(method.own_rule, asked)
+    rule = question["rule"]
+    method.check_rule(replace(rule, statistic=None) if callable(rule.statistic) else rule, _SOME)
     _check_facts(params)
     return method, question
 
@@ -555,17 +551,17 @@ class _Accountable(_Selected):
     _simulations = 0 # how many of these were simulations
     _account = None  # what it and its clones have drawn
 
-    def _draw(self, method: Method, question: Question, source: Source) -> _Accountable:
+    def _draw(self, method: Method, question: dict, source: Source) -> _Accountable:
         "Release and select, and count what it spent"
         how = {name: getattr(self, name) for name in _draws(method.word)}
         made_from = _made_from(source.dictionary, source.names)
         columns = tuple(dict.fromkeys(made_from))
         if not _spends(method.word):
-            return self._keep(release_and_select(method, question, source, **how), made_from, columns)
+            return self._keep(method.select(source, **question, **how), made_from, columns)
         total = _add_up(self._spent, method.budget)
         meter = Meter(as_sampler(self.sampler, self.simulation, self.random_state))
         if meter.private: self._warn(method)
-        try: selection = release_and_select(method, question, source, **how | {"sampler": meter})
+        try: selection = method.select(source, **question, **how | {"sampler": meter})
         finally:
             if meter.drawn:
                 self._spent = total
@@ -612,7 +608,7 @@ class _Accountable(_Selected):
                              f"method={release.method!r}: choose {', '.join(chooses(release.method))}")
         before = {name: getattr(self, name) for name in chooses(release.method)}
         question = {name: value for name, value in (before | asked).items() if value is not None}
-        self._keep(select(release, **question), self._made_from, self._columns)
+        self._keep(select(release, **question_of(release.rule, question)), self._made_from, self._columns)
         return self.set_params(**asked)
 
     @property
@@ -631,7 +627,7 @@ class _Accountable(_Selected):
         budget = result.release.budget
         epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
         together = getattr(result.release, "rows_per_person", 1)
-        return Privacy(result.method, epsilon, delta, guarantee=result.guarantee,
+        return Privacy(result.method, epsilon, delta, guarantee=str(result.guarantee),
                        rows_per_person=together, **account)
 
     def _simulates(self) -> bool:
@@ -825,18 +821,13 @@ class DPKnockoffSelector(_Accountable):
         return tags
 
 # %% ../../nbs/8_practice/selector.ipynb #d520f41d
-_SAVED = {"private moments": PrivateMoments, "private products": ProductsRelease} # by what their files say
-
 def _released(release) -> Release:
     "A release, or the one that was saved there"
     if isinstance(release, Release): return release
     if not _is_path(release):
         raise InputError(f"release={shown(release)} is no release: pass selector.selection_.release, what a "
                          "method's release(...) returned, or the path of a saved one")
-    kind = archive_kind(release)
-    if kind in _SAVED: return _SAVED[kind].load(release)
-    raise InputError(f"release={os.fspath(release)!r} holds {kind}, which is no release: "
-                     "pass what release.save(...) wrote")
+    return load_release(release)
 
 class ReleaseSelector(_Selected):
     "Selects columns from a release that is there already: draws nothing, spends nothing"
@@ -861,7 +852,7 @@ class ReleaseSelector(_Selected):
         release = _released(self.release)
         asked = {name: value for name, value in self.get_params(deep=False).items()
                  if name not in ("release", "dictionary")}
-        selection = select(release, **asked)
+        selection = select(release, **question_of(release.rule, asked))
         _check_table(X, None)
         width = len(_labels(X)) if is_table(X) else as_matrix(X).shape[1]
         labels = tuple(name for name in _labels(X) if isinstance(name, str))

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ..core.errors import InputError, check_option, check_positive, shown
@@ -303,7 +303,7 @@ class Ledger:
         simulated: bool = False, # with noise that protects nobody?
     ) -> Entry:
         "Enter a release, before its noise is drawn; refuses to overspend"
-        time = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        time = datetime.now(UTC).isoformat(timespec="seconds")
         asked = float(budget.epsilon), float(budget.delta)
         entry = Entry(id, what, unit, _check_mu(mu), *asked, bool(simulated), time)
         self._check_process()

@@ -6,47 +6,53 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from html import escape
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, check_positive, listed, shown, stream
-from ..core.tables import SMALL, Table, one_line, svg_rows
+from ..core.archives import load_arrays, save_arrays, written_by_this_version
+from ..core.errors import InputError, check_option
+from ..core.tables import Table
 from ..core.variables import Variables
-from ..data.clip import INTERCEPT
+from ..data.clip import INTERCEPT, Clip
 from ..data.rows import one_blas_thread
 from ..data.source import Source, open_source
-from ..knockoffs.fixed_x import S_CHOICES
-from ..knockoffs.statistics import Statistic, check_statistic, effect_signs, evaluate
-from dp_knockoff.knockoffs.threshold import (
-    check_fdr,
-    e_values,
-    ebh_threshold,
-    knockoff_threshold,
-    rate_in_words,
-)
+from ..knockoffs.statistics import Statistic
+from ..knockoffs.threshold import check_fdr
+from ..privacy.mechanisms import Budget
+from .diagnosis import Diagnosis, diagnose
 from dp_knockoff.selection.inference import (
     Effects,
-    bh_adjusted,
-    bh_threshold,
-    by_threshold,
     check_level,
-    dbh_support,
     effects_of,
     interval_width,
-    normal_sizes,
     rows_of,
     selected_level,
 )
+from dp_knockoff.selection.rules import (
+    Conditions,
+    Decision,
+    Guarantee,
+    KnockoffPlus,
+    Privacy,
+    Rule,
+    as_rule,
+    rules_for,
+)
+from dp_knockoff.selection.view import (
+    as_csv,
+    as_dict,
+    as_html,
+    as_text,
+    in_words,
+    release_html,
+    variables_table,
+)
 
 # %% auto #0
-__all__ = ['ESTIMATE_RULES', 'SIMULATION', 'GENERAL', 'CAUSE', 'Estimate', 'in_words', 'Release', 'Question', 'Selection',
-           'Finding', 'Diagnosis', 'collinear_pairs', 'collinear_in_words', 'intervals_in_words', 'select', 'Method',
-           'release_and_select']
+__all__ = ['Estimate', 'Release', 'SavedRelease', 'Selection', 'select', 'Method']
 
 # %% ../../nbs/4_selection/11_release.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -54,14 +60,6 @@ class Estimate:
     "Coefficients with their covariance (or a batch of them): what a release tells about the truth"
     beta: np.ndarray # (..., d): of all columns, the column of ones (if any) last
     V: np.ndarray    # (..., d, d): covariance of beta - truth
-
-ESTIMATE_RULES = ("knockoffs", "bh", "dbh", "by", "ebh") # for releases that draw knockoffs of an estimate
-
-SIMULATION = "Simulation: NOT private (NumPy's noise can be guessed)."
-
-def in_words(noise: dict) -> str:
-    "Noise scales for a sentence"
-    return ", ".join(f"{name} {scale:.4g}" for name, scale in noise.items())
 
 class Release:
     "What a method lets out of the data: all that follows is post-processing"
@@ -74,11 +72,11 @@ class Release:
     sampler: str | None     # who drew it
     simulated: bool         # was the noise drawn for a simulation, which protects nobody?
 
-    statistic = Statistic() # the method's own statistic
-    rule = "knockoffs"      # its own way of selecting
-    rules = ("knockoffs",)  # all ways in which variables can be selected from it
-    choices = ()            # what can still be chosen besides rate, rule, statistic and offset: "s", "sigma"
-    unknown = ()            # what a diagnosis cannot tell from it, in words
+    privacy: Privacy | None = None               # what is protected, if the noise was drawn for a release
+    conditions = Conditions(signs="measured")    # when its numbers are what rules need
+    rule: Rule = KnockoffPlus()                  # the method's own way of selecting
+    statistic = Statistic()                      # the method's own statistic
+    unknown = ()                                 # what a diagnosis cannot tell from it, in words
 
     @property
     def variables(self) -> Variables:
@@ -90,27 +88,15 @@ class Release:
         "The variables to be tested"
         return self.variables.names
 
-    def promise(self,
-        sigma=None, # the public noise level, if it was used
-    ) -> str:
-        "What is protected, if the noise was drawn for a release"
-        return "Not private: the result reveals the data."
-
-    def control(self,
-        rate: str, # what the rule bounds, in words
-    ) -> str:
-        "Under which conditions the error rate is kept"
-        return f"{rate}."
+    @property
+    def rules(self) -> tuple:
+        "The words of all rules that it can be asked with"
+        return rules_for(self.conditions)
 
     @property
-    def guarantee(self) -> str:
-        "What is protected, in words"
-        return SIMULATION if self.simulated else self.promise()
-
-    @property
-    def spent_in_words(self) -> str:
-        "What was spent; or would be, were it no simulation"
-        return f"A release would spend {self.budget}" if self.simulated else f"Spent {self.budget}"
+    def guarantee(self) -> Guarantee:
+        "What is protected"
+        return Guarantee(self.privacy, None, self.simulated)
 
     @property
     def seed(self) -> int:
@@ -131,9 +117,14 @@ class Release:
         "Gram matrix and products of originals and knockoffs"
         return self.A, self.b
 
-    def estimate(self,
-        sigma=None, # the public noise level, if it is known and can be used
-    ) -> Estimate | None:
+    def knowing(self,
+        sigma: float, # the regression noise's standard deviation, if it is public
+    ) -> Release:
+        "The same release, with a public noise level in place of an estimated one"
+        raise InputError("sigma", sigma, "cannot be chosen after this release, which has its own",
+                         "leave it out")
+
+    def estimate(self) -> Estimate | None:
         "Coefficients with their covariance, where the release has them"
         return None
 
@@ -146,37 +137,46 @@ class Release:
     def estimates(self,
         level: float = .95,          # with which probability an interval covers
         simultaneous: bool = False,  # shall all intervals cover together?
-        sigma=None,                  # the public noise level, if it is known and can be used
     ) -> Effects:
         "All coefficients in the units of the data, with standard errors, intervals and p-values"
-        e = _estimate_of(self, sigma)
+        e = _estimate_of(self)
         check_level(level)
         check_option("simultaneous", simultaneous, [True, False])
         width = interval_width(level, len(e.beta) if simultaneous else 1)
         return _effects(self, e, width, level, "all of them together" if simultaneous else "each by itself")
 
-    def statement(self,
-        rate: str,  # what the rule bounds, in words
-        sigma=None, # the public noise level, if it was used
-    ) -> str:
-        "What a selection from this release guarantees; for a simulation, that it is one"
-        if self.simulated: return f"{SIMULATION} {self.control(rate)}"
-        return f"Guarantee: {self.promise(sigma)} {self.control(rate)}"
+    @property
+    def spent_in_words(self) -> str:
+        "What was spent; of a simulation, what a release would spend"
+        return f"A release would spend {self.budget}" if self.simulated else f"Spent {self.budget}"
+
+    def spent(self) -> str:
+        "What was spent and how much noise that meant, in a sentence; empty: nothing was"
+        if self.budget is None: return ""
+        scales = "noise scales" if len(self.noise) > 1 else "noise scale"
+        return f"{self.spent_in_words}; {scales}: {in_words(self.noise)}."
+
+    def warnings(self,
+        estimate=None, # the estimate that a selection used
+    ) -> tuple:
+        "What to know about the numbers before they are used, in sentences"
+        return ()
 
     def notes(self,
         estimate=None, # the estimate that a selection used
     ) -> tuple:
-        "Further sentences: what was spent, how much noise that meant, warnings"
-        return ()
+        "Further sentences: what was spent, warnings, who drew the noise"
+        if self.budget is None: return tuple(self.warnings(estimate))
+        return (self.spent(), *self.warnings(estimate), f"Noise drawn by {self.sampler}.")
 
     def findings(self,
         estimate=None, # the estimate that a selection used
-    ) -> list:         # of (effect, Finding): by which factor estimates would gain on their noise, roughly
+    ) -> list:         # of Finding
         "What in it keeps effects from being seen"
         return []
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart, where it can tell"
+        "Pairs of columns that can hardly be distinguished, where it can tell"
         return []
 
     def noise_share(self,
@@ -185,12 +185,7 @@ class Release:
         "The usual share of the noise of privacy in the variance of an estimate"
         return 0.0 if self.budget is None else None
 
-    def _repr_html_(self) -> str:
-        "For Jupyter: what was released, how it is protected and what it cost"
-        spent = "" if self.budget is None else f"{self.spent_in_words}; noise on {in_words(self.noise)}"
-        facts = [("rows", f"{self.n:,}"), ("variables", f"{len(self.names)}: {listed(self.names)}"),
-                 ("protected", self.guarantee), ("spent", spent)]
-        return _facts_html(f"Release by method {self.method!r}", facts)
+    def _repr_html_(self) -> str: return release_html(self)
 
     def __repr__(self):
         scales = in_words(self.noise)
@@ -198,165 +193,67 @@ class Release:
         if self.simulated: spent = f"simulation: NOT private, noise on {scales}"
         return f"{type(self).__name__}(n={self.n:,}, p={len(self.names)}, {spent})"
 
-def _facts_html(title: str, facts: list) -> str:
-    "A title and a list of facts, without those that are empty"
-    lines = "".join(f"<div><b>{escape(name)}</b>: {escape(one_line(text))}</div>"
-                    for name, text in facts if text)
-    return f'<div><b>{escape(one_line(title))}</b><div style="{SMALL}">{lines}</div></div>'
-
-def _estimate_of(release: Release, sigma=None) -> Estimate:
+def _estimate_of(release: Release) -> Estimate:
     "The estimate of a release, or a sentence"
-    if sigma is not None:
-        check_positive("sigma", sigma, "pass the public noise level, or leave it out to have it estimated")
-        if "sigma" not in release.choices:
-            raise InputError(f"sigma={shown(sigma)} cannot be chosen after this release, "
-                             "which has its own: leave it out")
-    found = release.estimate(sigma)
-    if found is None:
-        raise InputError(f"a release by method {release.method!r} has no estimate with a covariance: "
-                         "use method 'moments' or 'labels'")
-    return found
-
-def _all_effects(selection: Selection, level: float) -> Effects:
-    "All coefficients, with intervals as wide as those of the selected variables are"
-    e = _estimate_of(selection.release) if selection.estimate is None else selection.estimate
-    width = interval_width(selected_level(level, len(selection), len(selection.names)))
-    return _effects(selection.release, e, width, level, "adjusted for the selection (false coverage rate)")
+    found = release.estimate()
+    if found is not None: return found
+    raise InputError(f"a release by method {release.method!r}", problem="has no estimate with a covariance",
+                     remedy="use method 'moments' or 'labels'")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
-    variables = release.variables
     columns = [name for name in release.columns if name != INTERCEPT]
     names = (*columns, INTERCEPT)[:len(e.beta)]
-    return effects_of(e.beta, e.V, names, variables, release.in_units(), width, level, kind)
+    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind)
 
-# %% ../../nbs/4_selection/11_release.ipynb #9d765824
-_DRAWS = 40 # of knockoffs, for the rule "ebh"
+# %% ../../nbs/4_selection/11_release.ipynb #a0fdb15a
+class SavedRelease(Release):
+    "A release, a dataclass, that can be written to a file"
+    archive: str # what its files say they hold
 
-def _by_knockoffs(release: Release, question, estimate) -> dict:
-    "Statistics of (A, b), and threshold (8)"
-    A, b = release.pair(question.s, estimate=estimate)
-    variables = release.variables
-    W = evaluate(question.statistic or release.statistic, A, b, variables)
-    threshold = knockoff_threshold(W, question.fdr, question.offset)
-    return dict(W=W, signs=effect_signs(b, variables), threshold=float(threshold))
+    def save(self,
+        path, # where to: a NumPy archive, .npz
+    ) -> Path:
+        "Write it to a file"
+        released = {f.name: getattr(self, f.name) for f in fields(self)}
+        arrays = {name: value for name, value in released.items() if isinstance(value, np.ndarray)}
+        header = {name: asdict(value) if is_dataclass(value) else value
+                  for name, value in released.items() if name not in arrays}
+        return save_arrays(path, self.archive, header, **arrays)
 
-def _tested(release: Release, estimate) -> dict:
-    "Sizes and directions of the variables' estimates"
-    variables = release.variables
-    p = len(variables.index)
-    beta = estimate.beta[:p]
-    z = normal_sizes(beta, estimate.V[:p, :p], variables)
-    return dict(W=z, signs=effect_signs(np.append(beta, 0 * beta), variables))
-
-def _by_bh(release: Release, question, estimate) -> dict:
-    "Estimates over their standard deviations, and the Benjamini-Hochberg rule"
-    found = _tested(release, estimate)
-    return found | dict(threshold=bh_threshold(found["W"], question.fdr))
-
-def _by_by(release: Release, question, estimate) -> dict:
-    "Estimates over their standard deviations, and the Benjamini-Yekutieli rule"
-    found = _tested(release, estimate)
-    return found | dict(threshold=by_threshold(found["W"], question.fdr))
-
-def _by_dbh(release: Release, question, estimate) -> dict:
-    "Estimates over their standard deviations, and the dependence-adjusted Benjamini-Hochberg rule"
-    p = len(release.variables)
-    sd = np.sqrt(np.diag(estimate.V)[:p])
-    z, C = estimate.beta[:p] / sd, estimate.V[:p, :p] / np.outer(sd, sd)
-    uniforms = stream(release.seed, "dbh").random(p)
-    support = dbh_support(z, C, question.fdr, uniforms)
-    found = _tested(release, estimate)
-    return found | dict(support=support, threshold=float(found["W"][support].min(initial=np.inf)))
-
-def _by_ebh(release: Release, question, estimate) -> dict:
-    "Means of e-values over draws of knockoffs, and e-BH"
-    rng = stream(release.seed, "ebh")
-    variables = release.variables
-    pairs = (release.pair(random_state=rng, estimate=estimate) for _ in range(_DRAWS))
-    W = np.array([evaluate(release.statistic, A, b, variables) for A, b in pairs])
-    e = e_values(W, question.fdr / 2).mean(0)
-    return _tested(release, estimate) | dict(W=e, threshold=ebh_threshold(e, question.fdr))
-
-_RULES = {"knockoffs": _by_knockoffs, "bh": _by_bh, "dbh": _by_dbh, "by": _by_by, "ebh": _by_ebh}
-_LABELS = {"knockoffs": "W", "ebh": "e"} # what a rule's statistics are called, if not |z|
-_TESTS = {"bh": "Benjamini-Hochberg", "dbh": "dependence-adjusted Benjamini-Hochberg",
-          "by": "Benjamini-Yekutieli"}
-
-# %% ../../nbs/4_selection/11_release.ipynb #58aa3c5e
-@dataclass(frozen=True)
-class Question:
-    "What is asked of a release: the arguments of `select`, checked"
-    fdr: float = 0.2           # q
-    rule: str | None = None    # "knockoffs", "bh", "dbh", "by" or "ebh"; None: the release's own
-    statistic: object = None   # a Statistic, or a function f(A, b) -> p numbers; None: the method's own
-    offset: int = 1            # 1: knockoff+; 0: modified rate only
-    s: object = None           # how far knockoffs are from originals; None: the method's own
-    sigma: float | None = None # the public noise level; None: not known, or used already
-
-    def __post_init__(self):
-        check_fdr(self.fdr)
-        if self.rule is not None: check_option("rule", self.rule, list(_RULES))
-        check_option("offset", self.offset, [0, 1])
-        if isinstance(self.s, str): check_option("s", self.s, list(S_CHOICES))
-        if self.sigma is not None:
-            way_out = "pass the public noise level, or leave it out to have it estimated"
-            check_positive("sigma", self.sigma, way_out)
-        if self.rule in ("knockoffs", None): return
-        for name, idle in (("statistic", None), ("s", None), ("offset", 1)):
-            value = getattr(self, name)
-            if value is idle or (name == "offset" and value == idle): continue
-            why = "has its own" if self.rule == "ebh" else "draws no knockoffs"
-            raise InputError(f"{name}={shown(value)} has no meaning for rule={self.rule!r}, "
-                             f"which {why}: leave it out, or pass rule='knockoffs'")
-
-    def of(self,
-        release, # a release, or the class of one that is still to be made
-    ) -> Question:
-        "The same question with the release's own rule, if it asks for none"
-        return self if self.rule else replace(self, rule=release.rule)
-
-    def check(self,
-        release,   # a release, or the class of one that is still to be made
-        variables, # Variables to be tested; or their number
-    ) -> None:
-        "Refuse what this release cannot answer, before it is made"
-        rule = self.of(release).rule
-        if rule not in release.rules and len(release.rules) == 1:
-            raise InputError(f"rule={rule!r} needs estimates with a covariance, "
-                             "which this method does not release: leave it out")
-        check_option("rule", rule, release.rules)
-        if rule == "dbh" and getattr(variables, "grouped", False):
-            raise InputError("rule='dbh' tests single columns, and here several columns are one variable: "
-                             "pass rule='by', which is proved for every dependence, or 'bh'")
-        for name in ("s", "sigma"):
-            value = getattr(self, name)
-            if value is None or name in release.choices: continue
-            raise InputError(f"{name}={shown(value)} cannot be chosen after this release, "
-                             "which has its own: leave it out")
-        if isinstance(release, type) and not isinstance(self.s, (str, type(None))):
-            words = ", ".join(map(repr, S_CHOICES))
-            raise InputError(f"s={shown(self.s)} could turn out not to fit the design, "
-                             f"which is known only after the release: choose one of {words}")
-        if self.statistic is not None: check_statistic(self.statistic, variables)
+    @classmethod
+    def load(cls,
+        path, # what `save` wrote
+    ) -> SavedRelease:
+        "Read what was saved"
+        header, arrays = load_arrays(path, cls.archive)
+        header.pop("kind")
+        with written_by_this_version(path):
+            header |= {"columns": tuple(header["columns"]), "ids": tuple(header["ids"]),
+                       "groups": {name: tuple(members) for name, members in header["groups"].items()},
+                       "budget": Budget(**header["budget"])}
+            if "clip" in header: header["clip"] = Clip(**header["clip"])
+            return cls(**header, **arrays)
 
 # %% ../../nbs/4_selection/11_release.ipynb #092dffb5
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     "What was selected, why, and what is guaranteed"
     release: Release            # what it was made from
-    question: Question          # what was asked
-    W: np.ndarray               # one statistic a variable
-    signs: np.ndarray           # direction of each effect: -1, 0 or 1
-    threshold: float            # the smallest W that can be selected; infinite if none is
-    estimate: Estimate | None   # coefficients with their covariance, where the release has them
-    guarantee: str              # privacy and error rate, in words
+    rule: Rule                  # how it was made
+    fdr: float                  # q
+    decision: Decision          # statistics, directions, threshold, and which variables are selected
+    estimate: Estimate | None = None # coefficients with their covariance, where the release has them
     notes: tuple = ()           # further sentences: what was spent, how much noise, warnings
-    support: np.ndarray | None = None # which variables are selected; None: those with W >= threshold
 
-    def __post_init__(self):
-        if self.support is None: object.__setattr__(self, "support", self.W >= self.threshold)
-
+    @property
+    def W(self) -> np.ndarray: return self.decision.W
+    @property
+    def signs(self) -> np.ndarray: return self.decision.signs
+    @property
+    def threshold(self) -> float: return self.decision.threshold
+    @property
+    def support(self) -> np.ndarray: return self.decision.support
     @property
     def names(self) -> tuple: return self.release.names
     @property
@@ -366,17 +263,19 @@ class Selection:
     @property
     def noise(self) -> dict: return self.release.noise
     @property
-    def fdr(self) -> float: return self.question.fdr
+    def offset(self) -> int: return self.rule.offset
     @property
-    def offset(self) -> int: return self.question.offset
+    def label(self) -> str: return self.rule.label
     @property
-    def rule(self) -> str: return self.question.of(self.release).rule
+    def statistic(self): return self.rule.statistic or self.release.statistic
     @property
-    def label(self) -> str: return _LABELS.get(self.rule, "|z|")
+    def s(self): return getattr(self.release, "s", None) if self.rule.s is None else self.rule.s
+
     @property
-    def statistic(self): return self.question.statistic or self.release.statistic
-    @property
-    def s(self): return getattr(self.release, "s", None) if self.question.s is None else self.question.s
+    def guarantee(self) -> Guarantee:
+        "What is protected, and which error rate is kept"
+        control = self.rule.guarantee(self.release.conditions, self.fdr)
+        return Guarantee(self.release.privacy, control, self.release.simulated)
 
     @property
     def selected(self) -> tuple:
@@ -388,459 +287,100 @@ class Selection:
         return self.effects_at()
 
     def effects_at(self,
-        level: float = .95, # 1 less the expected share of intervals that miss
+        level: float = .95, # 1 less the expected fraction of intervals that miss
     ) -> Effects:
         "Coefficients of the selected variables, with intervals that are adjusted for the selection"
         chosen = self.release.variables.columns(np.flatnonzero(self.support))
-        return rows_of(_all_effects(self, level), chosen)
+        return rows_of(self.all_effects(level), chosen)
+
+    def all_effects(self,
+        level: float = .95, # likewise
+    ) -> Effects:
+        "All coefficients, with intervals as wide as those of the selected variables"
+        if not len(self): return self.release.estimates(level)
+        width = interval_width(selected_level(level, len(self), len(self.names)))
+        return _effects(self.release, self.estimate or _estimate_of(self.release), width, level,
+                        "adjusted for the selection (false coverage rate)")
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
         "What stands in the way of selecting more, and what to change: from the release alone, free"
-        with one_blas_thread(): return _diagnose(self)
-
-    def table(self) -> Table:
-        "A row a variable: its statistic, whether it was selected, and its estimate where there is one"
-        return _variables_table(self)
-
-    def to_frame(self,
-        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
-    ):
-        "A row a variable, as a data frame"
-        return self.table().to_frame(library)
+        with one_blas_thread(): return diagnose(self)
 
     def explain(self) -> str:
         "Why the selection is what it is, in a sentence or two"
-        if not len(self): return _explain_nothing(self)
-        if self.rule in _TESTS: return _explain_tests(self)
-        return _explain_evalues(self) if self.rule == "ebh" else _explain_found(self)
-
-    def __len__(self): return int(self.support.sum())
-    def __iter__(self): return iter(self.selected)
-    def __contains__(self, name): return name in self.selected
-    def __repr__(self): return _summary(self)
-    def _repr_html_(self): return _selection_html(self)
-
-# %% ../../nbs/4_selection/11_release.ipynb #4f8a8336
-class Finding(NamedTuple):
-    "Something that keeps variables from being selected, and what to do about it"
-    subject: str # in a few words
-    found: str   # what was found: a sentence with numbers
-    change: str  # what to change: a sentence
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Diagnosis:
-    "What stands in the way of a selection, by effect: a function of the release alone"
-    findings: tuple      # of Finding, the one of most effect first
-    unknown: tuple = ()  # what the release cannot tell, in words
-
-    def __len__(self): return len(self.findings)
-    def __iter__(self): return iter(self.findings)
-    def __getitem__(self, which): return self.findings[which]
-
-    def to_dicts(self) -> list: # of dicts of strings
-        "The findings as plain data, for JSON"
-        return [finding._asdict() for finding in self]
+        if len(self): return self.rule.explain(self)
+        return f"Nothing selected (T = inf). {self.diagnosis[0]} More: selection.diagnosis."
 
     def table(self) -> Table:
-        "The findings as a table"
-        return Table(Finding._fields, self.findings, self._not_known() if self else self._nothing())
+        "One row per variable: its statistic, whether it was selected, and its estimate where there is one"
+        return variables_table(self)
 
     def to_frame(self,
         library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
     ):
-        "The findings as a data frame"
+        "One row per variable, as a data frame"
         return self.table().to_frame(library)
 
-    def _not_known(self) -> str:
-        return f"Not known from this release: {'; '.join(self.unknown)}." if self.unknown else ""
-
-    def _nothing(self) -> str:
-        return f"Nothing stands in the way, as far as the release can tell. {self._not_known()}".rstrip()
-
-    def __repr__(self):
-        lines = [f"{k}. {f.subject.capitalize()}: {f.found} {f.change}" for k, f in enumerate(self, 1)]
-        return "\n".join([*lines, self._not_known()] if lines else [self._nothing()]).rstrip()
-
-    def _repr_html_(self): return self.table()._repr_html_()
-
-# %% ../../nbs/4_selection/11_release.ipynb #1fc5f519
-_DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
-_LARGEST_Z = 1e6  # that is shown: without noise there is no end
-
-@dataclass(frozen=True, eq=False)
-class _Evidence:
-    "What a release tells about the effects"
-    beta: np.ndarray   # a coefficient a column
-    V: np.ndarray      # their covariance, at least roughly
-    z: np.ndarray      # |z| a variable
-    need: float        # the |z| that a single variable needs
-    least: int         # how many discoveries the rule makes at least, if it makes any
-    copied: float      # the usual correlation of columns with their knockoffs; 0: there are none
-    pairs: list        # of (name, name, correlation): columns of different variables, nearly collinear
-
-def _rough_estimate(A: np.ndarray, b: np.ndarray) -> Estimate:
-    "Coefficients of the originals; what knockoffs show beyond them is noise"
-    p = len(b) // 2
-    inverse = np.linalg.pinv(A[:p, :p], hermitian=True)
-    across = A[p:, :p] @ inverse
-    left, spread = b[p:] - across @ b[:p], A[p:, p:] - across @ A[:p, p:]
-    root, U = np.linalg.eigh((spread + spread.T) / 2)
-    some = root > 1e-9 * max(root[-1], 1e-300)
-    sigma2 = float(np.mean((U[:, some].T @ left)**2 / root[some])) if some.any() else 0.0
-    return Estimate(inverse @ b[:p], max(sigma2, 1e-300) * inverse)
-
-def _evidence(selection: Selection) -> _Evidence:
-    "The release's estimate, or a rough one; and what the rule asks for"
-    release, variables, e = selection.release, selection.release.variables, selection.estimate
-    knockoffs, copied, p = selection.rule in _LABELS, 0.0, len(variables.index)
-    if knockoffs or e is None:
-        A, b = release.pair(selection.question.s)
-        e, copied = e or _rough_estimate(A, b), _usual_copy(A)
-    beta, V = e.beta[:p], e.V[:p, :p]
-    with np.errstate(divide="ignore", invalid="ignore"): z = normal_sizes(beta, V, variables)
-    owner = dict(zip(release.columns, variables.index))
-    pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
-    return _Evidence(beta, V, np.minimum(np.nan_to_num(z), _LARGEST_Z), *_asked(selection), copied, pairs)
-
-def _usual_copy(A: np.ndarray) -> float:
-    "The median correlation of originals with their knockoffs"
-    p, size = len(A) // 2, np.sqrt(np.abs(np.diag(A)))
-    with np.errstate(divide="ignore", invalid="ignore"): r = np.diag(A, p) / (size[:p] * size[p:])
-    return float(np.median(np.nan_to_num(r)))
-
-def _asked(selection: Selection) -> tuple: # |z|, number of discoveries
-    "What a rule asks of a single variable, and how many discoveries it makes at least"
-    from scipy.special import ndtri
-    m, q = len(selection.W), selection.fdr
-    if selection.rule == "by": q = q / (1 / np.arange(1, m + 1)).sum()
-    need = float(-ndtri(q / m / 2))
-    if selection.rule not in _LABELS: return need, 1
-    least = (2 if selection.rule == "ebh" else 1) / selection.fdr - 1e-12 # 1 / fdr may round up
-    return need * _DOUBLED, int(np.ceil(least)) if selection.offset else 1
-
-# %% ../../nbs/4_selection/11_release.ipynb #2c5891de
-GENERAL = 1.3   # effect of a finding that names no cause: too little data, on the whole
-CAUSE = 1.5     # and from which a finding names one
-_STRONG = .01   # probability with which noise alone would make any variable stand out
-_COPY = .95     # correlation of originals with their knockoffs from which the sign of W is nearly a coin toss
-_BOTH = .5      # a negative W of this share of the largest, and beyond noise, is large
-_LOW_RATE, _USUAL_RATE = .1, .25 # a rate below the first is too small if something has one below the second
-
-def _few_candidates(selection: Selection, e: _Evidence) -> list:
-    "Fewer variables than the rule selects at least, in all or among those that stand out"
-    from scipy.special import ndtri
-    m, q = len(e.z), selection.fdr
-    rule = f"at fdr={q:g} this filter makes at least {e.least} discoveries or none"
-    strong = np.flatnonzero(e.z >= -ndtri(_STRONG / m / 2) * _DOUBLED)
-    if m < e.least:
-        found, few = f"Whatever the data, {rule}, and p={m}.", m
-    elif e.least > len(strong) > 0 and not len(selection):
-        names = listed(selection.names[j] for j in strong)
-        found, few = f"Only {len(strong)} of {m} variables stand out ({names}), and {rule}.", len(strong)
-    else: return []
-    return [(np.inf, Finding("number of candidates", found, _fewer(selection, few)))]
-
-def _fewer(selection: Selection, few: int) -> str:
-    "How to make so few discoveries"
-    factor = 2 if selection.rule == "ebh" else 1
-    enough = np.ceil(100 * factor / few - 1e-9) / 100
-    tests = "ask with rule='bh', which can select a single variable" * ("bh" in selection.release.rules)
-    ways = [way for way in (tests, f"raise fdr to {enough:g}" if enough < 1 else "") if way]
-    ways = ", or ".join(ways or ["with one variable there is nothing to filter"])
-    return f"{ways[0].upper()}{ways[1:]}."
-
-def _zero_statistics(selection: Selection, e: _Evidence) -> list:
-    "A penalty that leaves nothing"
-    if selection.W.any() or e.z.max() < e.need: return []
-    found = f"Every statistic is zero, though estimates are up to {e.z.max():.3g} standard errors from zero."
-    return [(float(e.z.max() / e.need) + 1, Finding("penalty", found, "Lower the statistic's penalty."))]
-
-def _copies(selection: Selection, e: _Evidence) -> list:
-    "Knockoffs that can hardly be told from their originals, without a pair of columns that explains it"
-    if e.copied < _COPY or e.pairs or selection.rule not in _LABELS: return []
-    found = (f"Half of the knockoffs have a correlation of {e.copied:.3f} or more with their originals, "
-             "so that their W is positive or negative nearly by chance.")
-    return [(GENERAL + .1, Finding("knockoffs", found, _farther(selection)))]
-
-def _farther(selection: Selection) -> str:
-    "How to get knockoffs that differ more"
-    if "bh" in selection.release.rules: return "Ask with rule='bh', which needs no knockoffs."
-    return "Drop columns that others nearly determine, name them as one group, or choose s='mvr' or s='sdp'."
-
-def _both_signs(selection: Selection, e: _Evidence) -> list:
-    "Knockoffs that seem to have effects"
-    W = selection.W
-    high, low = W.max(initial=0.0), -W.min(initial=0.0)
-    if selection.rule != "knockoffs" or len(selection) or e.pairs: return []
-    if not low or low < _BOTH * high or e.z.max() < e.need: return []
-    worst = selection.names[int(W.argmin())]
-    found = (f"W is large with both signs ({high:.3g}, and {-low:.3g} of {worst!r}), as if knockoffs had "
-             "effects: columns that resemble each other, or a wrong law of the rows, do that.")
-    change = f"Group or drop columns that resemble {worst!r}; check the law, if one was given."
-    return [(1 + low / max(high, 1e-300), Finding("signs of W", found, change))]
-
-def _small_rate(selection: Selection, e: _Evidence) -> list:
-    "A rate that nothing reaches, though something reaches a usual one"
-    best = _best_rate(selection)
-    if len(selection) or selection.fdr >= _LOW_RATE or not best <= _USUAL_RATE: return []
-    found = f"Nothing qualifies at fdr={selection.fdr:g}, and something from fdr={best:.2g} on."
-    change = "Ask for a larger fdr, such as 0.2, before you look at a release the next time."
-    return [(1 + best / selection.fdr, Finding("error rate", found, change))]
-
-def _best_rate(selection: Selection) -> float:
-    "The smallest rate at which something would be selected"
-    W = selection.W
-    if selection.rule in _TESTS:
-        more = (1 / np.arange(1, len(W) + 1)).sum() if selection.rule == "by" else 1.0
-        return float(min(bh_adjusted(W).min() * more, 1.0))
-    if selection.rule == "ebh": return float((len(W) / np.maximum(np.sort(W)[::-1], 1e-300)
-                                              / np.arange(1, len(W) + 1)).min())
-    sizes = np.unique(W[W > 0])
-    return float(min(((selection.offset + (W <= -t).sum()) / (W >= t).sum() for t in sizes), default=np.inf))
-
-# %% ../../nbs/4_selection/11_release.ipynb #5483acd0
-_COLLINEAR = .95 # correlation from which two columns can hardly be told apart
-_SURE = .02      # if the noise on it has no larger standard deviation
-_PAIRS = 3       # that are named at most
-_BEYOND = 2.0    # standard errors, from which estimates are counted
-_MOST_ROWS = 100 # a factor above it is not worth a number
-
-def collinear_pairs(
-    columns: tuple,   # names
-    G: np.ndarray,    # p x p: Gram matrix of the columns, adjusted for an intercept
-    sd: float = 0.0,  # standard deviation of the noise on its entries
-) -> list:            # of (name, name, correlation), the closest first
-    "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
-    size = np.sqrt(np.maximum(np.diag(G), max(sd, 1e-300)))
-    with np.errstate(divide="ignore"): unsure = sd / np.outer(size, size)
-    r = np.where(unsure < _SURE, G / np.outer(size, size), 0.0)
-    pairs = zip(*np.nonzero(np.tril(np.abs(r) > _COLLINEAR, -1)))
-    pairs = sorted(pairs, key=lambda pair: -abs(r[pair]))
-    return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
-
-def collinear_in_words(
-    pair: tuple, # (name, name, correlation)
-) -> Finding:
-    "A finding about two columns"
-    a, b, r = pair
-    found = (f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): "
-             "their effects can hardly be told apart.")
-    return Finding("collinear columns", found, "Drop one, or name them as one group.")
-
-def _collinear(selection: Selection, e: _Evidence) -> list:
-    "Pairs that hide an effect: together they are farther from zero than alone"
-    out, place = [], {name: j for j, name in enumerate(selection.release.columns)}
-    copied = (1 - min(e.copied, .9999))**-.5 # one pair can bring all knockoffs close, with s='lam_min'
-    for k, pair in enumerate(e.pairs[:_PAIRS]):
-        own = [place[pair[0]], place[pair[1]]]
-        beta, V = e.beta[own], e.V[np.ix_(own, own)]
-        together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
-        alone = np.abs(beta) / np.sqrt(np.diag(V))
-        effect = together / max(alone.max(), 1e-300) if together >= e.need else 1.0
-        finding = collinear_in_words(pair)
-        zs = f"{alone[0]:.2g} and {alone[1]:.2g}, together {together:.2g}"
-        found = f"{finding.found[:-1]} (|z| {zs})."
-        out.append((max(effect, copied if k == 0 else 0.0), finding._replace(found=found)))
-    return out
-
-def _signal(selection: Selection, e: _Evidence) -> list:
-    "How far estimates are from what is needed, where nothing was selected"
-    if len(selection): return []
-    m, j = len(e.z), int(e.z.argmax())
-    beyond = int((e.z > _BEYOND).sum())
-    name, label = selection.names[j], "a single variable"
-    if e.least > 1: label = f"each of {e.least} variables"
-    rate = min(_best_rate(selection), 1.0)
-    found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}), with {beyond} beyond "
-             f"{_BEYOND:g} (about {.0455 * m:.2g} by chance alone); at fdr={selection.fdr:g} {label} should "
-             f"reach about {e.need:.2g}{_visible(selection, e, j)}, and nothing is selected below "
-             f"fdr={rate:.2g}.")
-    return [(GENERAL, Finding("signal and noise", found, _more_data(selection, e)))]
-
-def _visible(selection: Selection, e: _Evidence, j: int) -> str:
-    "The smallest effect of a variable that is one column which would be seen, in the units of the data"
-    own = selection.release.variables.columns([j])
-    if selection.estimate is None or len(own) > 1: return ""
-    scale = abs(selection.release.in_units()[0][own[0], own[0]])
-    return f", an effect of {e.need * np.sqrt(e.V[own[0], own[0]]) * scale:.3g} of {selection.names[j]!r}"
-
-def _more_data(selection: Selection, e: _Evidence) -> str:
-    "By which factors rows or budget would have to grow"
-    target = np.sort(e.z)[::-1][min(e.least, len(e.z)) - 1]
-    keep, share = (target / e.need)**2, selection.release.noise_share(selection.estimate)
-    if keep >= 1: return "Ask with another rule or rate: the estimates are far enough from zero."
-    sampling = 0.0 if share is None else 1 - share
-    rows = (sampling + np.sqrt(sampling**2 + 4 * (1 - sampling) * keep)) / (2 * max(keep, 1e-300))
-    budget = np.sqrt((1 - sampling) / (keep - sampling)) if keep > sampling else np.inf
-    if rows > _MOST_ROWS: return "Bring many times more rows, or fewer columns, if there are any effects."
-    more = f", or {budget:.2g} times epsilon," if selection.budget is not None and budget < _MOST_ROWS else ""
-    return (f"About {rows:.2g} times the rows{more} would show effects as large as these estimates, "
-            "if they are more than chance; fewer columns help, too.")
-
-# %% ../../nbs/4_selection/11_release.ipynb #fefbb70e
-_OF_RULE = _few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear
-
-def _diagnose(selection: Selection) -> Diagnosis:
-    "All findings, the one of most effect first; how far estimates are off, where no cause is enough"
-    release, e = selection.release, _evidence(selection)
-    weighed = release.findings(selection.estimate)
-    for look in _OF_RULE: weighed = [*weighed, *look(selection, e)]
-    enough = any(effect >= max(CAUSE, e.need / max(e.z.max(), 1e-9)) for effect, _ in weighed)
-    if not enough: weighed += _signal(selection, e)
-    weighed.sort(key=lambda one: -one[0]) # stable
-    return Diagnosis(tuple(finding for _, finding in weighed), tuple(release.unknown))
-
-# %% ../../nbs/4_selection/11_release.ipynb #48a612f7
-def _explain_nothing(selection: Selection) -> str:
-    "The most important finding, and what to change"
-    first = selection.diagnosis[0]
-    return f"Nothing selected (T = inf). {first.found} {first.change} More: selection.diagnosis."
-
-def _explain_found(selection: Selection) -> str:
-    "How many beat the threshold, and how many of them may be false"
-    found = len(selection)
-    false = selection.offset + int((selection.W <= -selection.threshold).sum())
-    return (f"{found} of {len(selection.W)} variables have W >= T = {selection.threshold:.4g}; "
-            f"about {false} of them may be false ({false}/{found} <= {selection.fdr:g}).")
-
-def _explain_tests(selection: Selection) -> str:
-    "A rule for tests in a sentence"
-    p, rule, q = len(selection.W), _TESTS[selection.rule], selection.fdr
-    if selection.rule == "dbh":
-        return f"{len(selection)} of {p} variables are selected by the {rule} rule at {q:g}."
-    return (f"{len(selection)} of {p} variables have |z| >= T = {selection.threshold:.4g}, "
-            f"the {rule} threshold at {q:g}.")
-
-def _explain_evalues(selection: Selection) -> str:
-    "e-BH in a sentence"
-    return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
-            f"the e-BH threshold at {selection.fdr:g}, on average over {_DRAWS} draws of knockoffs.")
-
-# %% ../../nbs/4_selection/11_release.ipynb #d45b26a6
-_ARROWS = {1: "up", -1: "down", 0: "-"}
-
-def _summary(selection: Selection, most: int = 20) -> str:
-    "The selection as text: the reason, a table of what was selected, and the guarantee"
-    chosen = np.flatnonzero(selection.support)
-    chosen = chosen[np.argsort(-selection.W[chosen], kind="stable")][:most]
-    width = max([len(selection.names[j]) for j in chosen], default=0)
-    intervals = intervals_in_words(selection)
-    def line(j):
-        name, arrow = selection.names[j], _ARROWS[int(selection.signs[j])]
-        size = f"{selection.label} = {selection.W[j]:<9.4g}"
-        return f"  {name:<{width}}  {size} {arrow:<4}  {intervals.get(name, '')}".rstrip()
-    lines = [line(j) for j in chosen]
-    if len(selection) > most: lines.append(f"  ... and {len(selection) - most} more")
-    if intervals: lines.append("Estimates with 95 % intervals, adjusted for the selection.")
-    return "\n".join([selection.explain(), *lines, selection.guarantee, *selection.notes])
-
-def intervals_in_words(selection: Selection) -> dict: # name -> text
-    "Estimates and adjusted intervals of the selected variables that are one column"
-    if selection.estimate is None or not len(selection): return {}
-    rows = list(selection.effects)
-    columns = Counter(row.variable for row in rows)
-    return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
-            for row in rows if columns[row.variable] == 1}
-
-# %% ../../nbs/4_selection/11_release.ipynb #79575eb9
-_HEAD = "name", "statistic", "selected", "direction"
-_NUMBERS = "estimate", "se", "low", "high", "pvalue" # of an effect, in a frame
-_DRAWN = 20                                          # rows of a table or a picture at most
-
-def _variables_table(selection: Selection) -> Table:
-    "A row a variable; of a group, only the p-value"
-    arrows = [_ARROWS[int(sign)] for sign in selection.signs]
-    rows = list(zip(selection.names, selection.W.tolist(), selection.support.tolist(), arrows))
-    if selection.estimate is None: return Table(_HEAD, rows)
-    variables, effects = selection.release.variables, list(_all_effects(selection, .95))
-    def numbers(j):
-        first, *more = (effects[k] for k in variables.columns([j]))
-        if more: return (*[np.nan] * 4, first.pvalue)
-        return tuple(getattr(first, name) for name in _NUMBERS)
-    return Table(_HEAD + _NUMBERS, [(*row, *numbers(j)) for j, row in enumerate(rows)])
-
-def _picture(selection: Selection, which) -> str:
-    "Intervals in standard errors, or bars of the statistics"
-    rows = {row[0]: row for row in selection.table()}
-    some = [rows[selection.names[j]] for j in which]
-    if selection.estimate is not None:
-        single = [row for row in some if row[5] > 0] # not the groups
-        low, dots, high = ([row[k] / row[5] for row in single] for k in (6, 4, 7))
-        names = [row[0] for row in single]
-        if single: return svg_rows(names, low, high, dots, "in standard errors")
-    sizes = [row[1] for row in some]
-    return svg_rows([row[0] for row in some], [min(w, 0.0) for w in sizes], [max(w, 0.0) for w in sizes],
-                    title=selection.label)
-
-def _selection_html(selection: Selection) -> str:
-    "The selection for Jupyter"
-    order = np.argsort(-selection.W, kind="stable")
-    shown = [j for j in order if selection.support[j]][:_DRAWN]
-    asked = (f"FDR of at most {selection.fdr:g}, rule {selection.rule!r}, method {selection.method!r}, "
-             f"n = {selection.release.n:,}")
-    facts = [("asked", asked), ("found", selection.explain()), ("guaranteed", selection.guarantee),
-             ("spent", " ".join(selection.notes))]
-    rows = selection.table().rows
-    head = ("name", selection.label, "direction", *_NUMBERS[:1], *_NUMBERS[2:])
-    def compact(row): return (*row[:2], *row[3:5], *row[6:])
-    more = f"... and {len(selection) - len(shown)} more" if len(selection) > len(shown) else ""
-    table = Table(head[:len(compact(rows[0]))], [compact(rows[j]) for j in shown], more, {"pvalue": ".2g"})
-    diagnosis = selection.diagnosis._repr_html_() if selection.diagnosis else ""
-    title = f"{len(selection)} of {len(selection.W)} variables selected. "
-    if selection.release.simulated: title += SIMULATION
-    return "".join([_facts_html(title, facts), table._repr_html_() if shown else "",
-                    _picture(selection, shown or order[:_DRAWN]), diagnosis])
+    def to_dict(self) -> dict: return as_dict(self)
+    def to_csv(self) -> str: return as_csv(self)
+    def __len__(self): return int(self.support.sum())
+    def __iter__(self): return iter(self.selected)
+    def __contains__(self, name): return name in self.selected
+    def __repr__(self): return as_text(self)
+    def _repr_html_(self): return as_html(self)
 
 # %% ../../nbs/4_selection/11_release.ipynb #3ba0b630
-_RATES = {"bh": "FDR <= {fdr:g} by the Benjamini-Hochberg rule "
-                "(for dependent estimates proved only up to the factor 1 + 1/2 + ... + 1/p)",
-          "by": "FDR <= {fdr:g} by the Benjamini-Yekutieli rule, for estimates of any dependence",
-          "dbh": "FDR <= {fdr:g} by the dependence-adjusted Benjamini-Hochberg rule, "
-                 "for normal estimates of any known covariance",
-          "ebh": "FDR <= {fdr:g} by e-BH over many draws of knockoffs"}
-
-def _answer(
-    release: Release,
-    question: Question,
-) -> Selection:
-    "The selection that a question gets from a release"
-    question = question.of(release)
-    question.check(release, release.variables)
-    with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
-        estimate = release.estimate(question.sigma)
-        found = _RULES[question.rule](release, question, estimate)
-    rate = rate_in_words(question.fdr, question.offset)
-    if question.rule in _RATES: rate = _RATES[question.rule].format(fdr=question.fdr)
-    guarantee = release.statement(rate, question.sigma)
-    notes = release.notes(estimate)
-    return Selection(release, question, **found, estimate=estimate, guarantee=guarantee, notes=notes)
-
 def select(
-    release: Release,        # what a method released
+    release: Release,     # what a method released
     *,
-    fdr: float = 0.2,        # q: the wanted bound on the false discovery rate
-    rule: str | None = None, # "knockoffs" or, for a release with estimates, "bh", "dbh", "by", "ebh"
-    statistic=None,          # a Statistic, or a function f(A, b) -> p numbers; default: the method's own
-    offset: int = 1,         # 1: knockoff+; 0: modified rate only
-    s=None,                  # where knockoffs are drawn now: "lam_min", "equi", "sdp", "mvr" or p numbers
-    sigma=None,              # the regression noise's standard deviation, if it is public and can be used
+    fdr: float = 0.2,     # q: the wanted bound on the false discovery rate
+    rule: str | Rule | None = None, # "knockoffs" or, for a release with estimates, "bh", "dbh", "by", "ebh"
+    sigma: float | None = None, # the regression noise's standard deviation, if it is public and can be used
 ) -> Selection:
     "Select variables from a release: it costs nothing, and gives the same answer every time"
     if not isinstance(release, Release):
-        raise InputError(f"release is a {type(release).__name__}: "
-                         "pass what a method's release(...) returned, or call a filter with the data")
-    return _answer(release, Question(fdr, rule, statistic, offset, s, sigma))
+        raise InputError("release", problem=f"is a {type(release).__name__}",
+                         remedy="pass what a method's release(...) returned, or call a filter with the data")
+    check_fdr(fdr)
+    rule = as_rule(rule, release.rule)
+    if sigma is not None: release = release.knowing(sigma)
+    rule.check(release.conditions, release.variables)
+    with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
+        estimate = release.estimate()
+        decision = rule.decide(release, estimate, fdr)
+    return Selection(release, rule, fdr, decision, estimate, tuple(release.notes(estimate)))
 
 # %% ../../nbs/4_selection/11_release.ipynb #0d5766d8
 class Method:
     "How data becomes a release: a frozen dataclass of checked parameters"
     word: str         # its name, in one word
     releases: type    # the class of its releases
+    draws: tuple = ("simulation", "random_state", "ledger", "sampler") # what can be said about its noise
+    privacy: Privacy | None = None            # what its releases protect
+    conditions = Conditions(signs="measured") # when their numbers are what rules need
 
     def _settle(self, **values) -> None:
         "Replace fields by their checked values: plain numbers, which can be saved"
         for name, value in values.items(): object.__setattr__(self, name, value)
+
+    @property
+    def own_rule(self) -> Rule: return self.releases.rule
+
+    def guarantee(self,
+        fdr: float = 0.2, # q
+        rule: str | Rule | None = None, # default: its own
+    ) -> Guarantee:
+        "What a selection will promise: known before anything is drawn"
+        rule = as_rule(rule, self.own_rule)
+        return Guarantee(self.privacy, rule.guarantee(self.conditions, check_fdr(fdr)))
+
+    def check_rule(self,
+        rule: Rule,
+        variables, # to be tested, or their number
+    ) -> None:
+        "Refuse a rule that makes no sense for this method, before anything is drawn"
+        rule.check(self.conditions, variables, made=False)
 
     def open(self,
         data,            # whatever `open_source` takes
@@ -851,26 +391,63 @@ class Method:
         "The rows, as this method reads them"
         return open_source(data, y, dictionary=dictionary, groups=groups)
 
-    def check_question(self, question: Question) -> None:
-        "Refuse what makes no sense for this method, before anything is drawn"
+    def completed(self,
+        source: Source, # of the rows
+    ) -> Method:
+        "The same method with all that follows from the source and its dictionary"
+        return self
 
-    def release(self, data, y=None, **draw) -> Release:
-        "Read the data, draw the noise"
+    def warn_of(self,
+        whole: Method,  # the method, completed
+        source: Source, # of the rows
+    ) -> None:
+        "Say what was asked for and will not help"
+
+    def _release(self, source: Source, **draw) -> Release:
+        "Read the rows and draw the noise, once the method is complete"
         raise AssertionError(f"{type(self).__name__} does not say how it releases")
 
-def release_and_select(
-    method: Method,
-    question: Question,
-    data,              # whatever `open_source` takes
-    y=None,            # the response, or its column's name
-    dictionary=None,   # public facts about the columns
-    groups=None,       # several columns that are one variable: {variable: [columns]}
-    **draw,            # how the method draws: random_state, simulation, ledger, ...
-) -> Selection:
-    "Check everything, then read the data, release, and select"
-    source = method.open(data, y, dictionary, groups)
-    question.check(method.releases, Variables.of(source.names, source.groups))
-    method.check_question(question)
-    with one_blas_thread():
-        release = method.release(source, **draw)
-    return _answer(release, question)
+    def _draw_from(self, source: Source, **draw) -> Release:
+        "Complete the method and release, with what was said about the noise"
+        for name in set(draw) - set(self.draws):
+            value = draw.pop(name)
+            if value is None or value is False: continue
+            raise InputError(name, value, f"has no meaning for method {self.word!r}", "leave it out")
+        whole = self.completed(source)
+        self.warn_of(whole, source)
+        with one_blas_thread(): return whole._release(source, **draw)
+
+    def release(self,
+        data,              # whatever `open_source` takes
+        y=None,            # the response, or its column's name
+        *,
+        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
+        random_state=None,        # for simulations: None, an int or a Generator
+        ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn
+        sampler=None,             # draws the noise; default: OpenDP's, or NumPy's for simulations
+    ) -> Release:
+        "Read the data, draw the noise"
+        return self._draw_from(self.open(data, y), simulation=simulation, random_state=random_state,
+                               ledger=ledger, sampler=sampler)
+
+    def select(self,
+        data,                # whatever `open_source` takes
+        y=None,              # the response, or its column's name
+        *,
+        fdr: float = 0.2,    # q: the wanted bound on the false discovery rate
+        rule: str | Rule | None = None, # default: the method's own
+        dictionary=None,     # public facts about the columns: a path, a dict or a Dictionary
+        groups=None,         # several columns that are one variable: {variable: [columns]}
+        simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
+        random_state=None,   # for simulations: None, an int or a Generator
+        ledger=None,         # a Ledger, or the path of one: it is informed before noise is drawn
+        sampler=None,        # draws the noise; default: OpenDP's, or NumPy's for simulations
+    ) -> Selection:
+        "Check everything, then read the data, release, and select"
+        check_fdr(fdr)
+        rule = as_rule(rule, self.own_rule)
+        source = self.open(data, y, dictionary, groups)
+        self.check_rule(rule, Variables.of(source.names, source.groups))
+        release = self._draw_from(source, simulation=simulation, random_state=random_state, ledger=ledger,
+                                  sampler=sampler)
+        return select(release, fdr=fdr, rule=rule)

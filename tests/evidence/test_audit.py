@@ -48,8 +48,9 @@ from dp_knockoff.filters import moments_method as method_moments
 from dp_knockoff.filters import private_moments
 from dp_knockoff.filters import products_method as products_module
 from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.filters.labels_method import LabelsMethod, labels_filter
-from dp_knockoff.filters.moments_method import ROUNDS, MomentsMethod, moments_filter
+from dp_knockoff.filters.labels_method import LabelsMethod
+from dp_knockoff.filters.methods import ask
+from dp_knockoff.filters.moments_method import ROUNDS, MomentsMethod
 from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,
@@ -59,9 +60,8 @@ from dp_knockoff.filters.private_moments import (
     free_weight,
     moment_shares,
 )
-from dp_knockoff.filters.products_method import ProductsMethod, _Pairs, products_filter
+from dp_knockoff.filters.products_method import ProductsMethod, _Pairs
 from dp_knockoff.knockoffs.laws import Gaussian, Kernel, law_units
-from dp_knockoff.paper.one_and_two import filter_one
 from dp_knockoff.practice import cli
 from dp_knockoff.practice import selector as selector_module
 from dp_knockoff.practice.report import report_html
@@ -225,7 +225,7 @@ def test_audits_refuse_what_is_no_pair():
     def run(one, two, **kw): return refusal(audit_release, one, two, **{**PUBLIC, **kw})
     assert "differ in 0 rows" in run((X, Y), (X, Y)) and "differ in 120" in run((X, Y), (X, Y + 1))
     assert "shapes" in run((X, Y), (X[1:], Y[1:]))
-    assert "nothing was drawn" in run(*PAIRS["worst"], fdr=7, run=moments_filter)
+    assert "nothing was drawn" in run(*PAIRS["worst"], fdr=7, run=partial(ask, "moments"))
     assert "transcripts=0" in run(*PAIRS["worst"], transcripts=0)
     two_rows = np.where(np.arange(120) < 2, Y + 1, Y)
     assert "differ in 2 rows" in run((X, Y), (X, two_rows))
@@ -346,13 +346,13 @@ def test_hard_pairs(options, name):
 
 
 def test_all_that_a_selection_knows_was_drawn():
-    def run(X, y, sampler): return moments_filter(X, y, **SEARCHED, sampler=sampler)
+    def run(X, y, sampler): return ask("moments", X, y, **SEARCHED, sampler=sampler)
     rng = np.random.default_rng(0)
     for k in range(10):
         first = record(run, (X, Y), NumpySampler(k))
         second = replay(run, (rng.standard_cauchy(X.shape) * 1e3, rng.integers(0, 2, len(Y))), first)
         assert difference(first.outcome, second.outcome) == "" and isinstance(first.outcome.W, np.ndarray)
-    def labels(y, _, sampler): return labels_filter(X, y, **LABELS, sampler=sampler)
+    def labels(y, _, sampler): return ask("labels", X, y, **LABELS, sampler=sampler)
     first = record(labels, (Y, None), NumpySampler(0))
     second = replay(labels, (rng.standard_cauchy(len(Y)), None), first)
     assert second.outcome.selected == first.outcome.selected
@@ -365,7 +365,7 @@ def flipped_longest(size):
 
 
 def test_labels_are_tight_and_safe():
-    found = audit_release(*flipped_longest(1e100), run=labels_filter, **LABELS)
+    found = audit_release(*flipped_longest(1e100), run=partial(ask, "labels"), **LABELS)
     assert found.ok and .999999 < found.mu / found.allowed < 1 + 1e-12
 
 
@@ -373,16 +373,16 @@ def test_responses_of_a_person_are_protected_together(monkeypatch):
     pair = [tuple(np.concatenate([part, part[longest]]) for part in data)
             for data in flipped_longest(1e9)
             for longest in [[np.argmax(np.linalg.norm(X, axis=1))] * 2]]
-    found = audit_release(*pair, run=labels_filter, **LABELS, rows_per_person=3)
+    found = audit_release(*pair, run=partial(ask, "labels"), **LABELS, rows_per_person=3)
     assert found.ok and found.ratio > .999999
     def alone(rows_per_person, **options): return LabelsMethod(**options)
     monkeypatch.setattr(method_labels, "LabelsMethod", alone)
-    assert audit_release(*pair, run=labels_filter, **LABELS, rows_per_person=3).ratio > 2.99
+    assert audit_release(*pair, run=partial(ask, "labels"), **LABELS, rows_per_person=3).ratio > 2.99
 
 
 @pytest.mark.parametrize("value", [1.0, 1e200])
 def test_labels_refuse_nothing_that_depends_on_responses(value):
-    def run(X, y, sampler): return labels_filter(X, y, **LABELS, sampler=sampler)
+    def run(X, y, sampler): return ask("labels", X, y, **LABELS, sampler=sampler)
     for y in (np.zeros(len(Y)), value * np.eye(len(Y))[0]): assert record(run, (X, y), NumpySampler(0)).draws
 
 
@@ -393,7 +393,7 @@ def test_a_narrow_range_does_not_refuse_large_values():
 
 def test_secure_noise_is_recorded_alike():
     options = {**PUBLIC, "delta": 1e-3}
-    def run(X, y, sampler): return moments_filter(X, y, **options, rounds=2, sampler=sampler)
+    def run(X, y, sampler): return ask("moments", X, y, **options, rounds=2, sampler=sampler)
     first = record(run, (X, Y), SecureSampler())
     assert "OpenDP" in first.outcome.notes[-1] and first.outcome.release.sampler == SecureSampler.name
     assert first.private and not first.outcome.release.simulated
@@ -672,7 +672,7 @@ def test_an_attacker_who_sees_signs_only(name, monkeypatch):
 
 def test_labels_with_half_the_noise_are_caught(monkeypatch):
     monkeypatch.setattr(method_labels, "strict_mu", lambda budget, k=1: 2 * analytic_ratio(budget))
-    found = audit_release(*flipped_longest(1e9), run=labels_filter, **LABELS)
+    found = audit_release(*flipped_longest(1e9), run=partial(ask, "labels"), **LABELS)
     assert not found.ok and "BROKEN" in repr(found)
     assert np.isclose(found.divergence, gaussian_divergence(1.0, 2 * found.allowed))
 
@@ -691,7 +691,7 @@ def test_the_papers_scales_depend_on_the_data():
     X2[0, 0] = .1
     y = X1.sum(1) + np.random.default_rng(0).standard_normal(30)
     paper = dict(epsilon=.5, delta=.05, row_bound=1.0, sigma=1.0, beta_norm=3.0, random_state=0)
-    def run(X, y, sampler): return filter_one(X, y, **paper, sampler=sampler)
+    def run(X, y, sampler): return ask("one", X, y, **paper, sampler=sampler)
     one, two = (record(run, (X, y), NumpySampler(0)).draws for X in (X1, X2))
     assert np.isinf(distances(one, two)).all() and np.allclose(one[0].value, two[0].value)
 
@@ -703,7 +703,7 @@ def test_a_result_that_holds_a_row_norm_is_a_leak():
 
 # ---------------------------------------------------------------- products
 
-PRODUCTS = partial(products_filter, law=Gaussian(0, ar1(3, .5)), response_bound=2.0, random_state=3)
+PRODUCTS = partial(partial(ask, "products"), law=Gaussian(0, ar1(3, .5)), response_bound=2.0, random_state=3)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4])
@@ -752,7 +752,7 @@ def broken_products(monkeypatch, kind):
 def test_a_square_that_is_too_precise_for_products_is_noticed(monkeypatch):
     "Opposite rows, one response at its bound and one at sqrt(5) - 2 of it: the corner without a Gram matrix"
     def copies(X, U): return X
-    run = partial(products_filter, law=Unchecked(copies, 3), response_bound=2.0, row_bound=1.0, rounds=1,
+    run = partial(partial(ask, "products"), law=Unchecked(copies, 3), response_bound=2.0, row_bound=1.0, rounds=1,
                   random_state=3)
     def worst():
         "Of responses of many sizes, as the public units decide which one is the corner"
@@ -927,7 +927,7 @@ def all_that_is_shown(table, _, sampler):
     SEEN = table
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = moments_filter(table, dictionary=FACTS, **BUDGET, row_bound=None, sampler=sampler)
+        found = ask("moments", table, dictionary=FACTS, **BUDGET, row_bound=None, sampler=sampler)
         shown = (repr(found), found._repr_html_(), found.explain(), repr(found.diagnosis), found.notes,
                  found.diagnosis.to_frame().to_csv(), found.to_frame().to_csv(), repr(found.release),
                  found.release._repr_html_(), cli._as_json(found), cli._selection_csv(found), found.W,

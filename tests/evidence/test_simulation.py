@@ -44,12 +44,13 @@ from dp_knockoff.evidence.simulation import (
     solve_blocks,
 )
 from dp_knockoff.filters.estimate import estimate_coefficients
-from dp_knockoff.filters.moments_method import MomentsMethod, moments_filter
+from dp_knockoff.filters.methods import ask
+from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.filters.private_moments import VARIANCES, noisy_variances, on_directions
 from dp_knockoff.knockoffs.fixed_x import gram, knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols
 from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
-from dp_knockoff.paper.one_and_two import MethodOne, MethodTwo, filter_one, filter_two, repair
+from dp_knockoff.paper.one_and_two import MethodOne, MethodTwo, repair
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.privacy.samplers import NumpySampler
 from dp_knockoff.selection.inference import bh_threshold
@@ -145,10 +146,10 @@ def test_scales_are_those_of_a_real_run(bounds):
     m = Moments(5000, np.zeros(9), scatter, 9.9, tuple("abcdefgh"))
     public = dict(epsilon=.9, delta=.2, row_bound=10., sigma=1., beta_norm=9., bounds=bounds)
     public |= dict(simulation=True, random_state=0)
-    two = list(filter_two(m, **public).noise.values())
+    two = list(ask("two", m, **public).noise.values())
     assert np.allclose(noise_scales(paper_method(MethodTwo, e, b), b, 1)[0], two, rtol=1e-12)
     if bounds == "coupled": return
-    one = list(filter_one(m, **public).noise.values())
+    one = list(ask("one", m, **public).noise.values())
     assert np.allclose(noise_scales(paper_method(MethodOne, e, b), b, 3)[0], one, rtol=1e-12)
 
 
@@ -501,7 +502,7 @@ def test_measure_is_the_filter_as_a_user_calls_it():
     for k in range(3):
         rng = np.random.default_rng([5, k])
         X, y, beta, B, By = draw(rng)
-        chosen = moments_filter(X, y, epsilon=1.0, delta=.01, row_bound=B, response_bound=By, intercept=False,
+        chosen = ask("moments", X, y, epsilon=1.0, delta=.01, row_bound=B, response_bound=By, intercept=False,
                                 simulation=True, random_state=rng)
         assert np.array_equal(rates[:, k], error_rates(chosen.support, beta))
     assert np.array_equal(rates, measure(draw, 3, seed=5, jobs=1, epsilon=1.0, delta=.01))

@@ -1,7 +1,8 @@
 "All methods in one table: functions and classes agree, and every kind of data gives the same selection."
 import inspect
 import warnings
-from dataclasses import MISSING, FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,20 +14,28 @@ from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import open_source
-from dp_knockoff.filters.labels_method import LabelsMethod, labels_filter
-from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, private_filter, takes
-from dp_knockoff.filters.moments_method import MomentsMethod, moments_filter
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.labels_method import LabelsMethod
+from dp_knockoff.filters.methods import (
+    METHODS,
+    NonPrivate,
+    ProductsMethod,
+    ask,
+    chooses,
+    knockoff_filter,
+    private_filter,
+    question_of,
+    takes,
+)
+from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.knockoffs.laws import Gaussian, Levels
 from dp_knockoff.knockoffs.statistics import Statistic
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.privacy.ledger import Ledger
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
-from dp_knockoff.selection.release import SIMULATION, Method, Question, Release, Selection, select
+from dp_knockoff.selection.release import Method, Release, Selection, select
+from dp_knockoff.selection.rules import SIMULATION, KnockoffPlus
 from watched import Dying, Trusted, Unused, unread
 
-FILTERS = {"none": knockoff_filter, "one": filter_one, "two": filter_two, "moments": moments_filter,
-           "labels": labels_filter, "products": products_filter}
+FILTERS = {"none": knockoff_filter} | {word: partial(ask, word) for word in METHODS if word != "none"}
 PAPER = dict(epsilon=20.0, delta=1e-2, row_bound=1.0, sigma=1.0, beta_norm=2.0)
 OPTIONS = {"none": {}, "one": PAPER, "two": PAPER,
            "moments": dict(epsilon=3.0, delta=1e-3, row_bound=.8, response_bound=3.0, intercept=False),
@@ -62,74 +71,72 @@ COLUMNS = {**dict(zip(NAMES, X.T)), "y": Y}
 def test_a_method_has_its_word_its_release_and_its_filter(word):
     method = METHODS[word]
     assert method.word == word and issubclass(method, Method) and issubclass(method.releases, Release)
-    assert getattr(dp_knockoff, FILTERS[word].__name__) is FILTERS[word]
-    assert getattr(dp_knockoff, method.__name__) is method and list(FILTERS) == list(METHODS)
+    assert list(FILTERS) == list(METHODS) and set(method.draws) == set(DRAWS[word])
+    assert getattr(dp_knockoff, method.__name__) is method
 
 
 @pytest.mark.parametrize("word", METHODS)
-def test_functions_spell_out_what_methods_take_and_selections_choose(word):
-    arguments = inspect.signature(FILTERS[word]).parameters
-    taken, chosen = takes(word), chooses(word)
-    assert set(arguments) == {"data", "y", "dictionary", "groups", *taken, *chosen, *DRAWS[word]}
+def test_every_field_of_a_method_and_of_a_rule_says_what_it_means(word):
+    for cls in (METHODS[word], KnockoffPlus):
+        for field in fields(cls): assert len(field.metadata["help"]) > 10, field.name
+
+
+@pytest.mark.parametrize("front", [private_filter, knockoff_filter])
+def test_fronts_have_the_defaults_of_methods_and_rules(front):
+    classes = [NonPrivate, KnockoffPlus] if front is knockoff_filter else [MomentsMethod, ProductsMethod]
+    arguments = inspect.signature(front).parameters
     assert all(a.kind is a.KEYWORD_ONLY for name, a in arguments.items() if name not in ("data", "y"))
-    for name, default in taken.items():
-        missing = inspect.Parameter.empty if default is MISSING else default
-        assert arguments[name].default == missing, name
+    known = inspect.signature(Method.select).parameters
+    for name, argument in list(arguments.items())[2:]:
+        defaults = [f.default for cls in classes for f in fields(cls) if f.name == name]
+        if name in known: defaults.append(known[name].default)
+        assert defaults and argument.default in defaults, name
+    if front is private_filter: assert len(arguments) == 15
 
 
-@pytest.mark.parametrize("word", METHODS)
-def test_defaults_of_functions_are_those_of_selections(word):
-    arguments = inspect.signature(FILTERS[word]).parameters
-    asked = inspect.signature(select).parameters
-    for name in chooses(word):
-        if name in takes(word) and name in ("s", "sigma"): continue  # the method's own
-        own = METHODS[word].releases.statistic if name == "statistic" else None
-        assert arguments[name].default in (asked[name].default, own), name
-
-
-def test_what_can_be_chosen_is_what_select_takes():
-    names = {field.name for field in fields(Question)}
-    assert names == set(inspect.signature(select).parameters) - {"release"}
+def test_what_can_be_chosen_is_what_rules_and_select_take():
+    names = {"fdr", "rule", "sigma", *(field.name for field in fields(KnockoffPlus))}
     for word in METHODS: assert set(chooses(word)) <= names
     assert "rule" in chooses("moments") and "rule" not in chooses("one") and "sigma" in chooses("moments")
+    assert "s" not in chooses("products") and "sigma" not in chooses("labels")
+
+
+@pytest.mark.parametrize("word", METHODS)
+def test_the_guarantee_is_known_before_anything_is_drawn(word):
+    method = METHODS[word](**OPTIONS[word])
+    found = method.select(X, Y, fdr=.3, **seeded(word, 1))
+    before = method.guarantee(fdr=.3)
+    assert before.control == found.guarantee.control and before.privacy == found.guarantee.privacy
+    assert (before.privacy is None) == (word == "none") and before.control.bound == .3
+
+
+ROWS = {name: value for name, value in OPTIONS["moments"].items() if name != "intercept"}
 
 
 def test_private_filter_is_the_moments_filter_with_fewer_choices():
-    mine, whole = (inspect.signature(f).parameters for f in (private_filter, moments_filter))
-    own = {"law", "rounds"}  # a law is for the products filter, which has another number of rounds
-    assert set(mine) - {"law"} < set(whole)
-    assert all(mine[name].default == whole[name].default for name in set(mine) - own)
     def both(**changed):
-        options = {**OPTIONS["moments"], **changed, **seeded("moments", 3)}
-        one, two = (f(X, Y, **options) for f in (private_filter, moments_filter))
+        options = {**ROWS, **changed, **seeded("moments", 3)}
+        one, two = (f(X, Y, **options) for f in (private_filter, partial(ask, "moments")))
         assert (one.W == two.W).all() and repr(one) == repr(two)
         return one
-    assert both(fdr=.4).fdr == .4 and both().rule == "bh" and both().release.rounds == 4
-    for rule in ("bh", "by", "dbh", "knockoffs"): assert both(rule=rule).rule == rule
-    assert both(ranges={"x0": (-2, 2)}, rounds=2, response_bound="private").release.rounds == 2
-    assert both(intercept=True, response_center=.3).release.clip.response_center == .3
-    found = both(intercept=True, response_center="private", rounds=1).release
-    assert abs(found.clip.response_center - np.median(Y)) < .3 and found.clip.response_center != 0
+    assert both(fdr=.4).fdr == .4 and both().rule.name == "bh" and both().release.rounds == 4
+    for rule in ("bh", "by", "dbh", "knockoffs"): assert both(rule=rule).rule.name == rule
+    assert both(ranges={"x0": (-2, 2)}, response_bound="private").release.rounds == 4
 
 
 def test_private_filter_is_the_products_filter_where_the_law_is_public():
     options = OPTIONS["products"] | seeded("products", 3)
-    law, given = options["law"], dict(fdr=.4, rounds=2, response_center=.1, groups={"a": ["x0", "x1"]})
-    assert set(inspect.signature(private_filter).parameters) - {"intercept", "rule"} < set(
-        inspect.signature(products_filter).parameters)
-    one, two = (f(X, Y, **options, **given) for f in (private_filter, products_filter))
+    given, source = dict(fdr=.4), open_source(X, Y, groups={"a": ["x0", "x1"]})
+    one, two = (f(source, **options, **given) for f in (private_filter, partial(ask, "products")))
     assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
-    assert "intercept=False has no meaning" in refusal(private_filter, X, Y, intercept=False, law=law)
-    assert "rule='bh' needs estimates" in refusal(private_filter, X, Y, rule="bh", law=law)
-    assert "response_center='private'" in refusal(private_filter, X, Y,
-                                                  **options | dict(response_center="private"))
-    assert refusal(private_filter, X, Y, rule="holm", law=law).startswith("rule='holm' is unknown")
-    assert (private_filter(X, Y, **options, **given, rule="knockoffs").W == one.W).all()
+    assert "rule='bh' needs estimates" in refusal(private_filter, X, Y, rule="bh", **options)
+    assert refusal(private_filter, X, Y, rule="holm", **options).startswith("rule='holm' is unknown")
+    assert (private_filter(source, **options, **given, rule="knockoffs").W == one.W).all()
     trial, facts = text_trial()
     asked = dict(epsilon=3.0, delta=1e-3, response_bound=4.0, **seeded("products", 3))
     chosen = private_filter(trial, dictionary=facts, **asked)
     assert chosen.method == "products"
-    assert (chosen.W == products_filter(trial, dictionary=facts, **asked).W).all()
+    assert (chosen.W == ask("products", trial, dictionary=facts, **asked).W).all()
     del facts["columns"]["b"]["probabilities"]
     assert private_filter(trial, dictionary=facts, row_bound=2.0, **asked).method == "moments"
 
@@ -142,10 +149,10 @@ def test_functions_are_a_release_and_a_selection(word):
     statistic = dict(**rule, statistic=Statistic("ols", "lcd"), offset=0)
     for question in (statistic, {}, *(dict(rule=other) for other in ("bh", "dbh", "by", "ebh") if rule)):
         found = FILTERS[word](X, Y, **options, **question, fdr=.3, **seeded(word, 5))
-        again = select(release, **question, fdr=.3)
+        again = select(release, **question_of(release.rule, question | dict(fdr=.3)))
         assert (found.W == again.W).all() and (found.signs == again.signs).all()
         assert found.threshold == again.threshold and repr(found) == repr(again)
-        assert found.rule == question.get("rule", METHODS[word].releases.rule)
+        assert found.rule.name == question.get("rule", METHODS[word].releases.rule.name)
     assert isinstance(found, Selection) and type(release) is METHODS[word].releases is type(found.release)
     assert release.n == 3000 and release.names == ("x0", "x1", "x2", "x3") and release.method == word
     assert (release.budget is None) == (word == "none") == (release.sampler is None)
@@ -259,10 +266,10 @@ def test_the_law_is_the_dictionary():
     "Levels are encoded as the dictionary says, and drawn with its probabilities"
     trial, facts = text_trial()
     asked = dict(**ON_TEXT["products"], **seeded("products", 5))
-    by_facts = products_filter(trial, dictionary=facts, **asked)
-    by_law = products_filter(trial, "y", law=Levels({name: LEVELS for name in "abcd"}), **asked)
+    by_facts = ask("products", trial, dictionary=facts, **asked)
+    by_law = ask("products", trial, "y", law=Levels({name: LEVELS for name in "abcd"}), **asked)
     assert (by_facts.W == by_law.W).all() and by_facts.names == by_law.names == tuple("abcd")
-    other = products_filter(trial, "y", law=Levels({name: {**LEVELS, "no": .7, "pill": .05}
+    other = ask("products", trial, "y", law=Levels({name: {**LEVELS, "no": .7, "pill": .05}
                                                     for name in "abcd"}), **asked)
     assert (other.W != by_law.W).any()
 
@@ -323,7 +330,8 @@ BAD = {
             dict(bounds="loose"), dict(beta_max=-1), dict(ridge_penalty="a"), dict(delta_split=(1, 1))],
     "moments": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(ranges=3),
                 dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
-                dict(rounds="two"), dict(rounds=0), dict(balance=np.inf), dict(rows_per_person=0)],
+                dict(rounds="two"), dict(rounds=0), dict(balance=np.inf), dict(rows_per_person=0),
+                dict(sigma=0)],
     "labels": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(sigma=0),
                dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
                dict(rows_per_person=1.5)],
@@ -368,7 +376,7 @@ def test_bad_questions_are_refused_before_anything_is_read_or_drawn(word, questi
 def test_what_belongs_to_knockoffs_is_refused_where_none_are_drawn(idle):
     "By the rule that was asked for, and by the method's own, with the same sentence"
     def told(**rule):
-        return refusal(moments_filter, unread(NAMES), **OPTIONS["moments"], **idle, **rule, sampler=Unused())
+        return refusal(ask, "moments", unread(NAMES), **OPTIONS["moments"], **idle, **rule, sampler=Unused())
     name, = idle
     assert told() == told(rule="bh") and told().startswith(f"{name}=")
     assert told().endswith("has no meaning for rule='bh', which draws no knockoffs: leave it out, "
@@ -376,7 +384,7 @@ def test_what_belongs_to_knockoffs_is_refused_where_none_are_drawn(idle):
     for rule in ("dbh", "by"): assert f"rule={rule!r}, which draws no knockoffs" in told(rule=rule)
     assert "rule='ebh', which has its own" in told(rule="ebh")
     release = METHODS["moments"](**OPTIONS["moments"]).release(X, Y, **seeded("moments", 0))
-    assert refusal(select, release, **idle) == told()
+    assert refusal(question_of, release.rule, idle) == told()
 
 
 @pytest.mark.parametrize("word", PRIVATE)
@@ -399,7 +407,8 @@ def test_holes_in_the_data_are_refused_before_anything_is_drawn(word):
 def test_seeds_belong_to_simulations(word):
     "Refused before anything is read: a seed would let everybody subtract the noise"
     for run in (FILTERS[word], *[private_filter] * (word == "moments")):
-        sentence = refusal(run, unread(NAMES), **OPTIONS[word], random_state=0)
+        options = ROWS if run is private_filter else OPTIONS[word]
+        sentence = refusal(run, unread(NAMES), **options, random_state=0)
         assert "random_state belongs to simulations" in sentence
     release = METHODS[word](**OPTIONS[word]).release
     assert "belongs to simulations" in refusal(release, unread(NAMES), random_state=0)
@@ -422,8 +431,8 @@ def test_simulation_is_true_or_false(word):
 def test_a_simulation_says_so_wherever_it_is_looked_at(word):
     found = FILTERS[word](X, Y, **OPTIONS[word], **seeded(word, 1))
     release = found.release
-    assert release.simulated is True and release.guarantee == SIMULATION
-    assert found.guarantee.startswith(SIMULATION) and "simulation: NOT private" in repr(release)
+    assert release.simulated is True and str(release.guarantee) == SIMULATION
+    assert found.guarantee.lines()[0] == SIMULATION and "simulation: NOT private" in repr(release)
     for text in (repr(found), repr(release)):
         assert "NOT private" in text and "differential privacy" not in text
     assert "for simulation, not for a release" in found.notes[-1]
@@ -434,7 +443,7 @@ def test_a_simulation_says_so_wherever_it_is_looked_at(word):
 def test_a_release_does_not_look_like_a_simulation(word):
     found = FILTERS[word](X, Y, **OPTIONS[word], sampler=Trusted())
     assert found.release.simulated is False and "imulation" not in repr(found) + repr(found.release)
-    assert "differential privacy" in found.guarantee and found.guarantee.startswith("Guarantee: ")
+    assert "differential privacy" in str(found.guarantee) and found.guarantee.lines()[0].startswith("Privacy")
 
 
 @pytest.mark.parametrize("word", ["moments", "labels", "products"])
@@ -506,7 +515,7 @@ def test_nothing_is_entered_if_the_data_is_refused(word):
     for data in ((X, hole), (X[:, :0], Y), ("no_such_file.csv", "y")):
         refusal(FILTERS[word], *data, **strict(word), ledger=ledger, sampler=Unused())
     refusal(FILTERS[word], X, Y, **strict(word, fdr=7), ledger=ledger, sampler=Unused())
-    if word == "labels": refusal(labels_filter, np.ones((50, 2)), Y[:50], **strict(word), ledger=ledger)
+    if word == "labels": refusal(ask, "labels", np.ones((50, 2)), Y[:50], **strict(word), ledger=ledger)
     assert ledger.entries == []
 
 
@@ -526,7 +535,7 @@ def test_overspending_is_refused_before_a_pass(word):
 
 def test_rows_and_responses_have_ledgers_of_their_own():
     ledger = Ledger(epsilon=50.0, delta=1e-4)
-    moments_filter(X, Y, **strict("moments", rows_per_person=3), ledger=ledger, sampler=Trusted())
+    ask("moments", X, Y, **strict("moments", rows_per_person=3), ledger=ledger, sampler=Trusted())
     assert ledger.entries[0].unit == "any 3 rows"
     for word in STRICT:
         sentence = refusal(FILTERS[word], unread(NAMES), **strict(word), ledger=ledger)
@@ -580,26 +589,26 @@ def test_what_follows_from_a_dictionary_can_be_given_instead():
     table, draw = wages(), seeded("moments", 5)
     r = (1 / 3 + 1 / 3 + 1 / 2)**.5
     given = dict(row_bound=r / 2, response_bound=30.0, response_center=30.0)
-    short, long = (moments_filter(table, dictionary=WAGES, **BUDGET, **more, **draw) for more in ({}, given))
+    short, long = (ask("moments", table, dictionary=WAGES, **BUDGET, **more, **draw) for more in ({}, given))
     assert (short.W == long.W).all() and short.release.clip == long.release.clip
     for name, value in (("row_bound", .7), ("response_bound", 20.0), ("response_center", 25.0)):
-        clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, **{name: value}).release.clip
+        clip = ask("moments", table, dictionary=WAGES, **BUDGET, **draw, **{name: value}).release.clip
         assert getattr(clip, name) == value
-    clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, response_center=20.0).release.clip
+    clip = ask("moments", table, dictionary=WAGES, **BUDGET, **draw, response_center=20.0).release.clip
     assert clip.response_bound == 40  # the way to the farther end
     wide = dict(ranges={"age": (0, 100)})
-    clip = moments_filter(table, dictionary=WAGES, **BUDGET, **draw, **wide).release.clip
+    clip = ask("moments", table, dictionary=WAGES, **BUDGET, **draw, **wide).release.clip
     assert clip.ranges["age"] == (0, 100) and clip.limits["age"] == (16, 90)
 
 
 def test_labels_and_products_take_centre_and_bound_of_the_response_from_the_dictionary():
     table, draw = wages(), seeded("labels", 5)
     given = dict(response_bound=30.0, response_center=30.0)
-    short, long = (labels_filter(table, dictionary=WAGES, sigma=5.0, **BUDGET, **more, **draw)
+    short, long = (ask("labels", table, dictionary=WAGES, sigma=5.0, **BUDGET, **more, **draw)
                    for more in ({}, given))
     assert (short.W == long.W).all() and short.release.response_center == 30
     trial, facts = text_trial()
-    short, long = (products_filter(trial, dictionary=facts, **BUDGET, **more, **draw)
+    short, long = (ask("products", trial, dictionary=facts, **BUDGET, **more, **draw)
                    for more in ({}, dict(response_bound=9.0, response_center=0.0)))
     assert (short.W == long.W).all() and short.release.response_bound == 9
 
@@ -607,10 +616,10 @@ def test_labels_and_products_take_centre_and_bound_of_the_response_from_the_dict
 def test_without_an_intercept_the_centre_stays_zero():
     facts = {"target": "y", "columns": {"a": {"range": [-1, 1]}, "y": {"range": [0, 10]}}}
     table = pd.DataFrame({"a": np.linspace(-1, 1, 500), "y": np.linspace(0, 10, 500)})
-    for f, more in ((moments_filter, {}), (labels_filter, {"sigma": 1.0})):
+    for word, more in (("moments", {}), ("labels", {"sigma": 1.0})):
         asked = dict(dictionary=facts, intercept=False, **BUDGET, **more, **seeded("moments", 5))
-        release = f(table, **asked).release
-        center = release.clip.response_center if f is moments_filter else release.response_center
+        release = ask(word, table, **asked).release
+        center = release.clip.response_center if word == "moments" else release.response_center
         assert center == 0
     assert MomentsMethod(**BUDGET, intercept=False).completed(
         open_source(table, dictionary=facts)).response_bound == 10
@@ -664,15 +673,17 @@ def test_bounds_above_anything_they_bound_and_bounds_that_do_not_fit_are_warned_
     assert said.startswith("response_bound=30.1 is above 30, which is as far as a response can be")
     for quiet in ({}, dict(row_bound=.1), dict(row_bound=1.73), dict(response_bound=30.0),
                   dict(row_bound=.1, response_bound=15.0), dict(row_bound="private"),
-                  dict(response_bound="private"), dict(response_center="private", response_bound=40.0)):
+                  dict(response_bound="private")):
         assert says(**quiet) == [], quiet
+    far = dict(response_center="private", response_bound=40.0)
+    assert warned(ask, "moments", wages(), dictionary=WAGES, **BUDGET, **far, **seeded("moments", 5)) == []
 
 
 def test_a_delta_above_one_over_n_is_warned_of_by_every_filter_that_protects_every_pair():
     trial, facts = text_trial()
-    for f, data, known, more in ((moments_filter, wages(), WAGES, {}),
-                                 (labels_filter, wages(), WAGES, {"sigma": 5.0}),
-                                 (products_filter, trial, facts, {})):
+    for f, data, known, more in ((partial(ask, "moments"), wages(), WAGES, {}),
+                                 (partial(ask, "labels"), wages(), WAGES, {"sigma": 5.0}),
+                                 (partial(ask, "products"), trial, facts, {})):
         (said,) = warned(f, data, dictionary=known, epsilon=1.0, delta=.5, **more)
         assert said.startswith("delta=0.5 is above 1/n")
 
@@ -682,16 +693,16 @@ def test_a_response_among_the_columns_is_refused_by_its_name():
     frame = pl.from_pandas(table)
     bounds = dict(row_bound=1.0, response_bound=30.0, sampler=Unused())
     for data, y in ((table, table["wage"]), (frame, frame["wage"])):
-        said = refusal(moments_filter, data, y, **BUDGET, **bounds)
+        said = refusal(ask, "moments", data, y, **BUDGET, **bounds)
         assert said == ("data holds the response 'wage' among its features: "
                         "pass y='wage', or leave it out of the table")
     def chunks(): yield table, table["wage"]
-    assert "chunk 0 holds the response 'wage'" in refusal(moments_filter, chunks, **BUDGET, **bounds)
+    assert "chunk 0 holds the response 'wage'" in refusal(ask, "moments", chunks, **BUDGET, **bounds)
     assert open_source(table, table["wage"], columns=["age", "shoe"]).names == ("age", "shoe")
     assert open_source(table.drop(columns="wage"), table["wage"]).names == ("age", "shoe", "member")
 
 
-@pytest.mark.parametrize("function", [private_filter, *FILTERS.values()], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [private_filter, knockoff_filter, Method.select])
 def test_help_spells_every_parameter_out(function):
     import pydoc
     text = pydoc.render_doc(function, renderer=pydoc.plaintext)

@@ -20,6 +20,7 @@ from dp_knockoff.data.clip import BITS, Clip
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.source import Source, open_source
 from dp_knockoff.filters import products_method as method_products
+from dp_knockoff.filters.methods import ask
 from dp_knockoff.filters.private_moments import CHECK, free_weight
 from dp_knockoff.filters.products_method import (
     ProductsMethod,
@@ -28,7 +29,6 @@ from dp_knockoff.filters.products_method import (
     _checksum,
     _mean_weight,
     _Pairs,
-    products_filter,
     round_shares,
 )
 from dp_knockoff.knockoffs.laws import (
@@ -81,7 +81,7 @@ def test_products_formula():
     B, By = 1.5, 2.0
     sampler = Recorder()
     options = dict(PUBLIC, row_bound=B, response_bound=By, response_center=.5, rounds=1)
-    found = products_filter(X, Y, **options, ranges={"x1": (-1, 1)}, sampler=sampler, random_state=5)
+    found = ask("products", X, Y, **options, ranges={"x1": (-1, 1)}, sampler=sampler, random_state=5)
     both = np.hstack([X, knockoffs_of(LAW, X, 5)])
     both[:, [1, 7]] = np.clip(both[:, [1, 7]], -1, 1)
     w = np.minimum(1, np.sqrt(2) * B / np.linalg.norm(both, axis=1))
@@ -130,7 +130,7 @@ def test_rounds_by_default_are_three_or_one():
 
 
 def test_two_runs_without_a_seed_differ():
-    one, two = (products_filter(X, Y, **PUBLIC, simulation=True) for _ in range(2))
+    one, two = (ask("products", X, Y, **PUBLIC, simulation=True) for _ in range(2))
     assert not np.array_equal(one.W, two.W) and one.release.ids != two.release.ids
 
 
@@ -174,7 +174,7 @@ def test_the_weight_is_that_of_rows_of_the_law():
 def test_signals_are_found_and_directions_named():
     Z, _ = drawn(Gaussian(0, ar1(20, .3)), 20_000)
     y = (Z[:, ::3] @ np.tile([1, -1], 4)[:7] > .5) * 1.0
-    found = products_filter(Z, y, law=Gaussian(0, ar1(20, .3)), epsilon=2.0, delta=1e-5, response_bound=.5,
+    found = ask("products", Z, y, law=Gaussian(0, ar1(20, .3)), epsilon=2.0, delta=1e-5, response_bound=.5,
                             response_center=.5, simulation=True, random_state=0)
     assert set(found.selected) >= {f"x{j}" for j in range(0, 20, 3)}
     assert found.signs[:19:3].tolist() == [1, -1, 1, -1, 1, -1, 1]
@@ -251,7 +251,7 @@ def test_a_kernel_that_explodes_moves_its_own_row_only():
             assert spent(method, one, two) <= ALLOWED
     method = ProductsMethod(**{**PUBLIC, "law": Unchecked(vanishes)})
     with np.errstate(all="ignore"):
-        assert "check the law" in refusal(method.release, X, Y, sampler=Unused(), random_state=0)
+        assert "law has rows" in refusal(method.release, X, Y, sampler=Unused(), random_state=0)
 
 
 class Unchecked(Law):
@@ -416,12 +416,12 @@ def reordered(orders):
 def test_rows_in_another_order_are_refused():
     same_order = np.arange(40)
     options = dict(ROUNDS, simulation=True, random_state=0)
-    products_filter(reordered([same_order] * 3), **options)
+    ask("products", reordered([same_order] * 3), **options)
     turned = np.roll(same_order, 1)  # rows whose sums are all the same
     last_two = np.append(same_order[:-2], [39, 38])
     for orders in ([same_order, turned, turned], [same_order, same_order, last_two]):
-        assert "another order" in refusal(products_filter, reordered(orders), **options)
-    assert products_filter(reordered([turned]), **{**options, "rounds": 1}).release.rounds == 1
+        assert "another order" in refusal(ask, "products", reordered(orders), **options)
+    assert ask("products", reordered([turned]), **{**options, "rounds": 1}).release.rounds == 1
 
 
 # ---------------------------------------------------------------- both worlds of the proof
@@ -470,7 +470,7 @@ def test_swapped_data_have_swapped_releases_and_flipped_statistics(name, statist
     flipped = 0
     for seed in range(3):
         def run(law, Z, sampler, seed=seed):
-            return products_filter(open_source(Z, y, columns=columns), law=law, **options, sampler=sampler,
+            return ask("products", open_source(Z, y, columns=columns), law=law, **options, sampler=sampler,
                                    random_state=seed)
         first = run(law, Z, NumpySampler(seed))
         variables = first.release.variables
@@ -529,7 +529,7 @@ def test_null_signs_of_factors_from_a_dictionary_are_fair():
     signs, fdp = [], []
     for seed in range(180):
         rng = np.random.default_rng(seed)
-        found = products_filter(survey(150, rng), "y", dictionary=DESIGN, epsilon=5.0, delta=1e-2,
+        found = ask("products", survey(150, rng), "y", dictionary=DESIGN, epsilon=5.0, delta=1e-2,
                                 rounds=1 + seed % 3, response_bound=.3, response_center=.5, row_bound=1.5,
                                 fdr=.5, simulation=True, random_state=seed)
         assert found.names == ("price", "brand", "offer", "colour", "logo")
@@ -545,7 +545,7 @@ def test_factors_of_wrong_probabilities_are_unfair():
     wrong = {"columns": {**DESIGN["columns"], "offer": {"levels": ["no", "yes"], "probabilities": [.5, .5]}}}
     signs = []
     for seed in range(60):
-        found = products_filter(survey(400, np.random.default_rng(seed)), "y", dictionary=wrong, epsilon=50.0,
+        found = ask("products", survey(400, np.random.default_rng(seed)), "y", dictionary=wrong, epsilon=50.0,
                                 delta=1e-2, response_bound=1.0, rounds=1, simulation=True, random_state=seed)
         signs.append(Statistic("ols", "lcd")(*found.release.pair(), found.release.variables)[2] > 0)
     assert np.mean(signs) > .8
@@ -555,7 +555,7 @@ def test_factors_of_wrong_probabilities_are_unfair():
 
 def test_a_release_is_kept_in_a_file(tmp_path):
     source = open_source(*drawn(MIXED, 500), columns=MIXED.names)
-    found = products_filter(source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
+    found = ask("products", source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
     again = ProductsRelease.load(found.release.save(tmp_path / "r.npz"))
     for name, value in vars(found.release).items():
         assert np.array_equal(value, getattr(again, name)), name
@@ -601,32 +601,32 @@ def test_what_cannot_be_added():
 def test_a_selection_holds_nothing_exact_but_n(tmp_path):
     "Everything of a release is noisy or public: the same for every other table, but for what was drawn"
     options = dict(ROUNDS, response_bound=.5)
-    found = products_filter(X, Y, **options, sampler=Trusted(), random_state=3)
+    found = ask("products", X, Y, **options, sampler=Trusted(), random_state=3)
     exact = draws_of(X, Y, response_bound=.5)
     step = np.sqrt(2) * 2.0 * .5 / 4**BITS
     assert not np.isclose(found.release.products[0], exact[0][:-1] * step, rtol=1e-9).any()
     assert not np.isclose(found.release.squares[0], exact[0][-1] * .25 / 4**BITS, rtol=1e-9)
-    other = products_filter(2 * X[::-1], Y + 1, **options, sampler=Trusted(), random_state=3).release
+    other = ask("products", 2 * X[::-1], Y + 1, **options, sampler=Trusted(), random_state=3).release
     drawn = {"products", "squares", "starts", "bounds", "clamped", "ids"}
     for name, value in vars(found.release).items():
         if name not in drawn: assert np.array_equal(value, getattr(other, name)), name
-    text = repr(found) + repr(found.release) + found.guarantee + str(found.notes)
+    text = repr(found) + repr(found.release) + str(found.guarantee) + str(found.notes)
     assert f"{Y.mean():.3f}" not in text and str(key_of(3)[0]) not in text
     assert str(key_of(3)[0]).encode() not in found.release.save(tmp_path / "r").read_bytes()
 
 
 def test_a_release_says_what_was_spent_and_what_is_promised():
-    found = products_filter(X, Y, **{**PUBLIC, "response_bound": .5}, rows_per_person=3, sampler=Trusted(),
+    found = ask("products", X, Y, **{**PUBLIC, "response_bound": .5}, rows_per_person=3, sampler=Trusted(),
                             random_state=0)
     text = repr(found)
     assert "Spent (epsilon=1, delta=0.001) in 3 rounds; noise scale: products" in text
     assert "differ in any 3 rows (all rows of a person" in text and "counts as private" in text
-    assert "in finite samples, for any response, if the rows of x are independent draws of the" in text
-    assert "clamped, which costs power, not validity: raise response_bound" in text
-    calm = products_filter(X, Y, **{**PUBLIC, "response_bound": 50.0}, rounds=1, sampler=Trusted(),
+    assert "the rows of x are independent draws of the" in text
+    assert "clamped, which costs power, not validity. Raise response_bound." in text
+    calm = ask("products", X, Y, **{**PUBLIC, "response_bound": 50.0}, rounds=1, sampler=Trusted(),
                            random_state=0)
     assert "clamped" not in " ".join(calm.notes) and "rounds" not in calm.notes[0]
-    assert "differ in one row," in calm.guarantee and "FDR" not in calm.release.guarantee
+    assert "differ in one row." in str(calm.guarantee) and "FDR" not in str(calm.release.guarantee)
 
 
 def test_a_ledger_is_charged_once_for_all_rounds(tmp_path):
@@ -644,17 +644,17 @@ def test_a_ledger_is_charged_once_for_all_rounds(tmp_path):
 
 
 def test_without_a_word_a_release_is_drawn_by_opendp():
-    found = products_filter(X, Y, **{**PUBLIC, "delta": 1e-4}, rounds=2)
+    found = ask("products", X, Y, **{**PUBLIC, "delta": 1e-4}, rounds=2)
     assert np.isfinite(found.W).all() and "OpenDP" in " ".join(found.notes) and not found.release.simulated
-    assert found.guarantee.startswith("Guarantee: (epsilon=1, delta=0.0001)-differential privacy")
+    assert found.guarantee.lines()[0].startswith("Privacy: (epsilon=1, delta=0.0001)-differential privacy")
 
 
 def test_one_row_and_one_column_get_an_answer():
     one = Gaussian(0, np.eye(1))
     options = {**PUBLIC, "law": one, "simulation": True}
-    for n in (1, 2): assert len(products_filter(X[:n, :1], Y[:n], **options).W) == 1
+    for n in (1, 2): assert len(ask("products", X[:n, :1], Y[:n], **options).W) == 1
     for y in (np.zeros(50), np.full(50, 1e308), -np.eye(50)[0] * 1e300):
-        assert np.isfinite(products_filter(X[:50], y, **PUBLIC, simulation=True, random_state=0).W).all()
+        assert np.isfinite(ask("products", X[:50], y, **PUBLIC, simulation=True, random_state=0).W).all()
 
 
 def test_statistics_of_ones_own_see_pairs_and_answer_for_variables():
@@ -663,16 +663,16 @@ def test_statistics_of_ones_own_see_pairs_and_answer_for_variables():
         one, two = np.abs(b[:6]), np.abs(b[6:])
         return np.array([one[:3].max() - two[:3].max(), *(one - two)[3:]])
     group = {"g": ["x0", "x1", "x2"]}
-    found = products_filter(X, Y, **PUBLIC, groups=group, statistic=largest, simulation=True, random_state=0)
+    found = ask("products", X, Y, **PUBLIC, groups=group, statistic=largest, simulation=True, random_state=0)
     assert found.names == ("g", "x3", "x4", "x5") and len(found.W) == 4 and found.signs[0] == 0
     def one_sided(A, b): return np.append(np.abs(b[0]) - np.abs(b[6]), (np.abs(b[:6]) - np.abs(b[6:]))[3:])
-    assert len(products_filter(X, Y, **PUBLIC, groups=group, statistic=one_sided, simulation=True).W) == 4
+    assert len(ask("products", X, Y, **PUBLIC, groups=group, statistic=one_sided, simulation=True).W) == 4
     def wrong(A, b): return np.abs(b[2:6])
     source = unread([f"x{j}" for j in range(6)])
-    sentence = refusal(products_filter, source, **PUBLIC, groups=group, statistic=wrong, sampler=Unused())
+    sentence = refusal(ask, "products", source, **PUBLIC, groups=group, statistic=wrong, sampler=Unused())
     assert "antisymmetric" in sentence
-    with_offset = products_filter(X, Y, **PUBLIC, offset=0, simulation=True, random_state=0)
-    assert "modified" in with_offset.guarantee and len(with_offset) >= len(select(with_offset.release))
+    with_offset = ask("products", X, Y, **PUBLIC, offset=0, simulation=True, random_state=0)
+    assert "modified" in str(with_offset.guarantee) and len(with_offset) >= len(select(with_offset.release))
 
 
 # ---------------------------------------------------------------- refusals
@@ -698,7 +698,7 @@ def words(bad): return ", ".join(f"{k}={getattr(v, '__name__', v)}" for k, v in 
 @pytest.mark.parametrize("bad", BAD, ids=words)
 def test_refused_before_anything_is_drawn_or_read(bad):
     source = unread([f"x{j}" for j in range(6)])
-    sentence = refusal(products_filter, source, **{**PUBLIC, "sampler": Unused(), **bad})
+    sentence = refusal(ask, "products", source, **{**PUBLIC, "sampler": Unused(), **bad})
     assert len(sentence) > 30 and "\n" not in sentence
 
 
@@ -706,32 +706,32 @@ def test_bounds_far_from_one_get_an_answer():
     for bound in (1e-50, 1e50):
         for row_bound in (1e-50, 1.0, 1e50):
             options = dict(PUBLIC, response_bound=bound, row_bound=row_bound, rounds=3)
-            found = products_filter(X, Y, **options, simulation=True, random_state=0)
+            found = ask("products", X, Y, **options, simulation=True, random_state=0)
             assert np.isfinite(found.W).all() and found.W.any()
 
 
 def test_sources_that_do_not_fit_are_refused_before_anything_is_drawn():
     def sentence(*data, **more):
-        return refusal(products_filter, *data, **{**PUBLIC, **more}, sampler=Unused())
-    assert "rounds=2 need several passes" in sentence(iter([(X, Y)]), rounds=2)
+        return refusal(ask, "products", *data, **{**PUBLIC, **more}, sampler=Unused())
+    assert "rounds=2 needs several passes" in sentence(iter([(X, Y)]), rounds=2)
     assert "pass the rows" in sentence(open_source(X, Y)(Clip(2.0, 3.0)))
     facts = {"columns": {"a": {"range": [0, 1], "missing": .5}, "b": {"range": [0, 1]}}}
     table = pd.DataFrame({"a": [.5, None, 1], "b": [0, 1, .5], "y": [1.0, 2, 3]})
     two = Gaussian(0, np.eye(2), ["a", "b"])
     assert "stand-ins for missing values" in sentence(table, "y", law=two, dictionary=facts)
-    assert "random_state belongs to simulations" in refusal(products_filter, X, Y, **PUBLIC, random_state=1)
+    assert "random_state belongs to simulations" in refusal(ask, "products", X, Y, **PUBLIC, random_state=1)
 
 
 @pytest.mark.parametrize("y_bad", [np.nan, np.inf])
 def test_bad_rows_are_refused_before_anything_is_drawn(y_bad):
     y = np.where(np.arange(len(Y)) == 7, y_bad, Y)
-    sentence = refusal(products_filter, X, y, **PUBLIC, sampler=Unused())
+    sentence = refusal(ask, "products", X, y, **PUBLIC, sampler=Unused())
     assert "NaN or infinite values in column 'y'" in sentence and "7" not in sentence
 
 
 def test_too_many_rows_are_refused(monkeypatch):
     monkeypatch.setattr(method_products, "MOST_ROWS", 1999)
-    with pytest.raises(InputError, match="split the data"): products_filter(X, Y, **PUBLIC, sampler=Unused())
+    with pytest.raises(InputError, match="split the data"): ask("products", X, Y, **PUBLIC, sampler=Unused())
 
 
 def test_ranges_of_the_dictionary_clip_originals_and_knockoffs():
@@ -755,12 +755,12 @@ def found_in(**options):
     y = X @ [.5, 0, .5, 0, .5, 0] + rng.standard_normal(4000)
     given = dict(PUBLIC, epsilon=5.0) | options
     r = ProductsMethod(**given).release(X, y, simulation=True, random_state=0)
-    return r, {finding.subject: (effect, finding) for effect, finding in r.findings()}
+    return r, {finding.subject: (finding.gain, finding) for finding in r.findings()}
 
 
 def test_bounds_that_are_far_off_are_told():
     calm, nothing = found_in()
-    assert nothing == {} and "whether the rows follow the law" in calm.unknown
+    assert nothing == {} and "whether the rows follow the distribution" in calm.unknown
     assert "Lower response_bound" in found_in(response_bound=30.0)[1]["response bound"][1].change
     assert "Raise response_bound" in found_in(response_bound=.5)[1]["response bound"][1].change
     effect, finding = found_in(row_bound=10.0)[1]["row bound"]
@@ -778,14 +778,14 @@ def test_pairs_of_the_law_are_named_and_what_is_one_variable_is_not():
     X = stream(9, "pair").standard_normal((3000, 6)) @ np.linalg.cholesky(S).T
     y = X[:, 0] + stream(9, "noise").standard_normal(3000)
     options = dict(PUBLIC, law=Gaussian(0, S), epsilon=3.0, simulation=True, random_state=0)
-    found = products_filter(X, y, **options)
+    found = ask("products", X, y, **options)
     assert found.release.collinear() == [("x0", "x1", .98)]
     assert "collinear columns" in [finding.subject for finding in found.diagnosis]
-    grouped = products_filter(X, y, **options, groups={"g": ["x0", "x1"]})
+    grouped = ask("products", X, y, **options, groups={"g": ["x0", "x1"]})
     assert "collinear columns" not in [finding.subject for finding in grouped.diagnosis]
 
 
 def test_factors_of_a_law_have_a_diagnosis():
     source = open_source(drawn(MIXED, 500)[0], stream(1, "null").standard_normal(500), columns=MIXED.names)
-    found = products_filter(source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
+    found = ask("products", source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
     assert not len(found) and found.diagnosis[0].subject in ("number of candidates", "signal and noise")

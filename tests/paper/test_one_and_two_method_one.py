@@ -1,4 +1,5 @@
 "Method I: scales by their definition, a Gram matrix that is swapped into itself, and its repair."
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,10 +8,10 @@ from hypothesis import strategies as st
 from dp_knockoff.core.testing import neighbour_search, refusal
 from dp_knockoff.data.models import ar1
 from dp_knockoff.evidence.simulation import simulated_moments
-from dp_knockoff.filters.methods import knockoff_filter
+from dp_knockoff.filters.methods import ask, knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import gram, knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, swap
-from dp_knockoff.paper.one_and_two import FLOOR, MethodOne, filter_one, noisy_pair_gram, repair
+from dp_knockoff.paper.one_and_two import FLOOR, MethodOne, noisy_pair_gram, repair
 from dp_knockoff.paper.sensitivity import (
     BOUNDS,
     facts,
@@ -41,7 +42,7 @@ def test_method_one_finds_signals(bounds):
     delta = .5 if bounds == "paper" else 1e-3
     m = simulated_moments(10**7, BETA, random_state=0)
     public = PUBLIC | dict(delta=delta, row_bound=m.row_norm)
-    chosen = filter_one(m, **public, bounds=bounds, simulation=True, random_state=0)
+    chosen = ask("one", m, **public, bounds=bounds, simulation=True, random_state=0)
     assert set(range(6)) <= set(np.flatnonzero(chosen.support)) and (chosen.signs[:6] == 1).all()
 
 
@@ -83,7 +84,7 @@ def test_all_of_the_budget_is_used_and_no_more():
 
 def test_noise_is_drawn_once_for_each_purpose_and_with_its_scale():
     sampler = Recorder()
-    chosen = filter_one(BIG, **PUBLIC, sampler=sampler, random_state=0)
+    chosen = ask("one", BIG, **PUBLIC, sampler=sampler, random_state=0)
     drawn = {purpose: (value.shape, scale) for purpose, value, scale in sampler.draws}
     shapes = {"Gram matrix": (66,), "lam_min": (), "products": (24,)}
     assert len(sampler.draws) == 3 and drawn == {name: (shapes[name], chosen.noise[name]) for name in shapes}
@@ -91,7 +92,7 @@ def test_noise_is_drawn_once_for_each_purpose_and_with_its_scale():
 
 def test_what_is_drawn_is_noise_on_the_exact_values():
     sampler = Recorder()
-    filter_one(BIG, **PUBLIC, sampler=sampler, random_state=4)
+    ask("one", BIG, **PUBLIC, sampler=sampler, random_state=4)
     k = knockoffs_of(BIG, intercept=False)
     drawn = {purpose: value for purpose, value, _ in sampler.draws}
     assert (drawn["Gram matrix"] == k.moments.Sigma[np.triu_indices(12, 1)]).all()
@@ -103,7 +104,7 @@ def test_what_is_drawn_is_noise_on_the_exact_values():
 @pytest.mark.parametrize("repaired", [True, False])
 def test_without_noise_method_one_is_the_plain_filter(repaired):
     plain = knockoff_filter(BIG, intercept=False, random_state=4)
-    private = filter_one(BIG, **PUBLIC, sampler=Silent(), repaired=repaired, random_state=4)
+    private = ask("one", BIG, **PUBLIC, sampler=Silent(), repaired=repaired, random_state=4)
     assert np.allclose(private.W, plain.W, rtol=1e-8) and (private.signs == plain.signs).all()
 
 
@@ -112,7 +113,7 @@ def test_an_own_statistic_in_method_one_sees_noisy_things_only():
     def own(A, b):
         seen.append((A.copy(), b.copy()))
         return Statistic()(A, b)
-    filter_one(BIG, **PUBLIC, statistic=own, repaired=False, simulation=True, random_state=0)
+    ask("one", BIG, **PUBLIC, statistic=own, repaired=False, simulation=True, random_state=0)
     A, b = seen[-1]
     k = knockoffs_of(BIG, intercept=False)
     assert not np.isclose(A, k.G).all() and not np.isclose(b, k.products(0)).any()
@@ -182,8 +183,8 @@ def test_method_one_refuses_without_data(bad):
 
 def test_a_lasso_needs_a_repaired_matrix():
     for statistic in (Statistic("lasso", "lcd", 1.0), Statistic("path")):
-        assert "pass repaired=True" in refusal(filter_one, BIG, **PUBLIC, repaired=False, statistic=statistic)
-        assert len(filter_one(BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=0).W) == 12
+        assert "pass repaired=True" in refusal(ask, "one", BIG, **PUBLIC, repaired=False, statistic=statistic)
+        assert len(ask("one", BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=0).W) == 12
 
 
 # ---------------------------------------------------------------- attacks on the scales

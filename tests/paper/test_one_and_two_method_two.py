@@ -1,13 +1,14 @@
 "Method II: noise on coefficients, its scale, and what it refuses."
+
 import numpy as np
 import pytest
 
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.evidence.simulation import simulated_moments
-from dp_knockoff.filters.methods import knockoff_filter
+from dp_knockoff.filters.methods import ask, knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols, ridge
-from dp_knockoff.paper.one_and_two import BOUNDS_TWO, MethodTwo, filter_two
+from dp_knockoff.paper.one_and_two import BOUNDS_TWO, MethodTwo
 from dp_knockoff.paper.sensitivity import Facts, coefficients_shift, coupled_shift, facts, ridge_shift, zeta
 from dp_knockoff.privacy.mechanisms import Budget, analytic_gaussian_scale, gaussian_divergence
 from watched import Recorder, Silent
@@ -21,7 +22,7 @@ PUBLIC = dict(epsilon=.5, delta=1e-3, row_bound=BIG.row_norm, sigma=1.0, beta_no
 @pytest.mark.parametrize("bounds", BOUNDS_TWO)
 def test_method_two_finds_signals(bounds):
     public = PUBLIC | dict(delta=.5 if bounds == "paper" else 1e-3)
-    chosen = filter_two(BIG, **public, bounds=bounds, simulation=True, random_state=0)
+    chosen = ask("two", BIG, **public, bounds=bounds, simulation=True, random_state=0)
     assert set(range(6)) <= set(np.flatnonzero(chosen.support)) and (chosen.signs[:6] == 1).all()
 
 
@@ -56,7 +57,7 @@ def test_shares_of_the_budget_go_where_they_should():
 
 def test_noise_is_drawn_once_and_with_its_scale():
     sampler = Recorder(1)
-    chosen = filter_two(BIG, **PUBLIC, sampler=sampler, random_state=4)
+    chosen = ask("two", BIG, **PUBLIC, sampler=sampler, random_state=4)
     (purpose, value, scale), = sampler.draws
     assert purpose == "coefficients" and scale == chosen.noise["coefficients"]
     k = knockoffs_of(BIG, intercept=False)
@@ -69,19 +70,19 @@ def test_the_pair_is_the_identity_and_noisy_coefficients():
     assert (A == np.eye(24)).all()
     for contrast in (csm, lcd):
         statistic = Statistic("ols", contrast.__name__)
-        W = filter_two(BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=3).W
+        W = ask("two", BIG, **PUBLIC, statistic=statistic, simulation=True, random_state=3).W
         assert np.allclose(W, contrast(b))
 
 
 def test_without_noise_method_two_is_the_plain_filter():
     plain = knockoff_filter(BIG, intercept=False, random_state=4)
-    private = filter_two(BIG, **PUBLIC, sampler=Silent(), random_state=4)
+    private = ask("two", BIG, **PUBLIC, sampler=Silent(), random_state=4)
     assert np.allclose(private.W, plain.W, rtol=1e-8) and (private.signs == plain.signs).all()
 
 
 def test_the_ridge_version_releases_ridge_coefficients():
     k = knockoffs_of(BIG, intercept=False)
-    W = filter_two(BIG, **PUBLIC, ridge_penalty=.3, sampler=Silent(), random_state=4).W
+    W = ask("two", BIG, **PUBLIC, ridge_penalty=.3, sampler=Silent(), random_state=4).W
     assert np.allclose(W, csm(ridge(k.G, k.products(4), .3)))
 
 
@@ -107,7 +108,7 @@ OTHERS = [Statistic("lasso", "lcd", 1.0), Statistic("ridge", "csm", 1.0), Statis
 
 @pytest.mark.parametrize("statistic", OTHERS, ids=["lasso", "ridge", "path", "own"])
 def test_only_least_squares_has_a_meaning(statistic):
-    assert "least-squares coefficients" in refusal(filter_two, BIG, **PUBLIC, statistic=statistic)
+    assert "least-squares coefficients" in refusal(ask, "two", BIG, **PUBLIC, statistic=statistic)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS_TWO)

@@ -1,5 +1,6 @@
 "The paper's setting: plug-ins, splits, what Methods I and II refuse, and what their releases say."
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.evidence.simulation import simulated_moments
+from dp_knockoff.filters.methods import ask
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.statistics import swap
 from dp_knockoff.paper.one_and_two import (
@@ -16,14 +18,13 @@ from dp_knockoff.paper.one_and_two import (
     PaperMethod,
     PaperRelease,
     check_split,
-    filter_one,
-    filter_two,
     gaussian_scale,
     plug_ins,
 )
 from dp_knockoff.privacy.mechanisms import Budget, analytic_gaussian_scale, classical_gaussian_scale
 from dp_knockoff.privacy.samplers import NumpySampler
 from dp_knockoff.selection.release import select
+from dp_knockoff.selection.rules import KnockoffPlus
 from watched import Trusted, Unused
 
 BETA = np.where(np.arange(12) < 6, 4.5, 0.0)
@@ -59,7 +60,7 @@ def test_plug_ins_have_the_right_degrees_of_freedom():
     assert abs(np.mean([estimate() for _ in range(4000)]) - 1) < .08
 
 
-@pytest.mark.parametrize("run", [filter_one, filter_two])
+@pytest.mark.parametrize("run", [partial(ask, "one"), partial(ask, "two")])
 def test_estimates_take_the_place_of_constants(run):
     "The scale with an estimate is the scale with that number, and only what is asked for is estimated"
     def scales(**constants): return run(BIG, **{**PUBLIC, **constants}, simulation=True, random_state=0).noise
@@ -71,7 +72,8 @@ def test_estimates_take_the_place_of_constants(run):
 
 
 def test_what_was_estimated_is_said():
-    def words(**constants): return filter_two(BIG, **{**PUBLIC, **constants}, sampler=Trusted()).guarantee
+    def words(**constants):
+        return str(ask("two", BIG, **{**PUBLIC, **constants}, sampler=Trusted()).guarantee)
     assert "without noise" not in words()
     alone = words(sigma="estimate")
     assert "sigma came from the data without noise, which no privacy statement covers" in alone
@@ -124,7 +126,7 @@ def test_bad_constants_are_refused_without_data(method, bad):
     (dict(delta=1e-320), "double precision"),
 ])
 def test_extreme_constants_get_a_sentence(bad, words):
-    for run in (filter_one, filter_two): assert words in refusal(run, BIG, **{**PUBLIC, **bad})
+    for word in ("one", "two"): assert words in refusal(ask, word, BIG, **{**PUBLIC, **bad})
 
 
 X, Y, _ = linear_model(2000, 4, k=2, random_state=0)
@@ -139,7 +141,7 @@ REFUSED = [dict(epsilon=-1), dict(delta=0), dict(delta=1), dict(row_bound=1.0), 
 
 
 @pytest.mark.parametrize("bad", REFUSED, ids=lambda bad: ", ".join(f"{k}={v!s:.9}" for k, v in bad.items()))
-@pytest.mark.parametrize("run", [filter_one, filter_two])
+@pytest.mark.parametrize("run", [partial(ask, "one"), partial(ask, "two")])
 def test_nothing_is_drawn_before_all_checks_pass(run, bad):
     "Neither noise nor knockoffs"
     rng = np.random.default_rng(0)
@@ -148,7 +150,7 @@ def test_nothing_is_drawn_before_all_checks_pass(run, bad):
     assert rng.bit_generator.state == before
 
 
-@pytest.mark.parametrize("run", [filter_one, filter_two])
+@pytest.mark.parametrize("run", [partial(ask, "one"), partial(ask, "two")])
 def test_what_passes_all_checks_is_drawn(run):
     with pytest.raises(AssertionError, match="drawn"): run(**ROWS, sampler=Unused(), random_state=0)
 
@@ -157,9 +159,9 @@ def test_estimates_need_a_residual():
     X = np.vstack([np.eye(4), np.eye(4)[::-1], -np.eye(4)])
     public = {**PUBLIC, "row_bound": 1.0, "sampler": Unused()}
     for name in ("sigma", "beta_norm"):
-        sentence = refusal(filter_two, X[:8], Y[:8], **{**public, name: "estimate"})
+        sentence = refusal(ask, "two", X[:8], Y[:8], **{**public, name: "estimate"})
         assert "n=8 rows leave none beside 2p=8 columns" in sentence
-    assert "leave none" not in refusal(filter_two, X[:9], Y[:9], **{**public, "sigma": "estimate"})
+    assert "leave none" not in refusal(ask, "two", X[:9], Y[:9], **{**public, "sigma": "estimate"})
 
 
 def test_a_method_of_its_own_must_say_its_scales_and_its_pair():
@@ -171,45 +173,47 @@ def test_a_method_of_its_own_must_say_its_scales_and_its_pair():
 # ---------------------------------------------------------------- releases
 
 def test_results_tell_what_was_done():
-    for run in (filter_one, filter_two):
+    for run in (partial(ask, "one"), partial(ask, "two")):
         chosen = run(BIG, **PUBLIC, sampler=Trusted())
         text = repr(chosen)
         assert "not differential privacy for every pair" in text and "counts as private" in text
         assert "Spent (epsilon=0.5, delta=0.001)" in text
         assert chosen.budget == Budget(.5, 1e-3) and all(v > 0 for v in chosen.noise.values())
         for name, scale in chosen.noise.items(): assert f"{name} {scale:.4g}" in text
-    assert "OpenDP" in repr(filter_two(BIG, **PUBLIC))
+    assert "OpenDP" in repr(ask("two", BIG, **PUBLIC))
 
 
 def test_printed_bounds_are_proved_and_keep_their_caveats():
     "The printed total (10) is valid, Theorem 41.9: what is left is the scale that depends on the data"
     m = simulated_moments(10**6, BETA, random_state=0)
     paper = PUBLIC | dict(delta=.5, row_bound=m.row_norm, bounds="paper")
-    def words(run, **options): return run(m, **paper, **options, sampler=Trusted()).guarantee
-    for run in (filter_one, filter_two):
+    def words(run, **options): return str(run(m, **paper, **options, sampler=Trusted()).guarantee)
+    for run in (partial(ask, "one"), partial(ask, "two")):
         assert "not proved" not in words(run) and "computed from this dataset" in words(run)
-    assert "modified FDR" in words(filter_two, offset=0) and "modified" not in words(filter_two)
+    assert "modified FDR" in words(partial(ask, "two"), offset=0)
+    assert "modified" not in words(partial(ask, "two"))
 
 
-@pytest.mark.parametrize("method, run", [(MethodOne, filter_one), (MethodTwo, filter_two)])
+@pytest.mark.parametrize("method, run", [(MethodOne, partial(ask, "one")), (MethodTwo, partial(ask, "two"))])
 def test_a_release_is_what_the_filter_selects_from(method, run):
     release = method(**PUBLIC).release(BIG, simulation=True, random_state=3)
     chosen = run(BIG, **PUBLIC, fdr=.4, offset=0, simulation=True, random_state=3)
     assert isinstance(release, PaperRelease) and release.method == method.word and release.n == 200_000
-    assert (select(release, fdr=.4, offset=0).W == chosen.W).all() and release.noise == chosen.noise
+    again = select(release, fdr=.4, rule=KnockoffPlus(offset=0))
+    assert (again.W == chosen.W).all() and release.noise == chosen.noise
     assert release.estimate() is None and release.sampler == NumpySampler.name
-    assert "cannot be chosen" in refusal(select, release, s="mvr")
+    assert "cannot be chosen" in refusal(select, release, rule=KnockoffPlus(s="mvr"))
     assert "needs estimates" in refusal(select, release, rule="bh")
 
 
 def test_seeds_reproduce():
-    for run in (filter_one, filter_two):
+    for run in (partial(ask, "one"), partial(ask, "two")):
         a, b, c = (run(BIG, **PUBLIC, simulation=True, random_state=seed).W for seed in (1, 1, 2))
         assert (a == b).all() and not np.isclose(a, c).any()
 
 
 def test_the_users_constants_are_used():
-    def noise(**kw): return filter_two(BIG, **{**PUBLIC, **kw}, simulation=True).noise["coefficients"]
+    def noise(**kw): return ask("two", BIG, **{**PUBLIC, **kw}, simulation=True).noise["coefficients"]
     assert noise(sigma=2.0) > 1.3 * noise() and noise(beta_norm=1000.0) > noise()
     for bounds in ("coupled", "tight"): assert noise(bounds=bounds, beta_max=.1) < noise(bounds=bounds)
     assert noise(ridge_penalty=.5) != noise() and noise(row_bound=2 * BIG.row_norm) > noise()
@@ -217,12 +221,12 @@ def test_the_users_constants_are_used():
 
 def test_what_a_pair_tells_and_what_it_does_not():
     options = dict(PUBLIC, simulation=True, random_state=0)
-    one, two = (run(BIG, **options).release for run in (filter_one, filter_two))
+    one, two = (run(BIG, **options).release for run in (partial(ask, "one"), partial(ask, "two")))
     assert len(one.unknown) == 1 and "whether columns are collinear" in two.unknown and two.collinear() == []
     assert one.findings() == two.findings() == [] and one.collinear() == []
     assert one.noise_share() is None
     noisy = replace(one, noise={**one.noise, "Gram matrix": .2})
-    (_, finding), = noisy.findings()
+    finding, = noisy.findings()
     assert finding.subject == "Gram matrix" and "reach 1.4." in finding.found
     A = one.A.copy()
     A[0, 1] = A[1, 0] = -.99
@@ -230,7 +234,7 @@ def test_what_a_pair_tells_and_what_it_does_not():
     assert (a, b) == ("x0", "x1") and -1 < r < -.95
 
 
-@pytest.mark.parametrize("run", [filter_one, filter_two])
+@pytest.mark.parametrize("run", [partial(ask, "one"), partial(ask, "two")])
 def test_too_much_noise_is_diagnosed(run):
     found = run(BIG, **{**PUBLIC, "epsilon": 1e-3}, simulation=True, random_state=0)
     assert not len(found) and found.diagnosis[0].subject in ("Gram matrix", "signal and noise")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,11 @@ from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import ExactMoments, Moments
 from dp_knockoff.data.source import Source
 from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.filters.labels_method import labels_filter
-from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, private_filter, takes
-from dp_knockoff.filters.moments_method import MomentsMethod, moments_filter
-from dp_knockoff.filters.products_method import ProductsRelease, products_filter
+from dp_knockoff.filters.methods import METHODS, ask, chooses, knockoff_filter, private_filter, takes
+from dp_knockoff.filters.moments_method import MomentsMethod
+from dp_knockoff.filters.products_method import ProductsRelease
 from dp_knockoff.knockoffs.laws import Gaussian
 from dp_knockoff.knockoffs.statistics import Statistic
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.practice import cli, planning
 from dp_knockoff.practice.cli import main, parser
 from dp_knockoff.practice.planning import outlook
@@ -105,7 +104,7 @@ def draw_nothing(monkeypatch):
 def test_command_is_the_function(capsys, folder):
     found = result(capsys, *SELECT, "--fdr", ".3")
     names = [name for name in folder.columns if name != "y"]
-    expected = moments_filter(*data(folder), **MOMENTS, fdr=.3, **SIMULATED)
+    expected = ask("moments", *data(folder), **MOMENTS, fdr=.3, **SIMULATED)
     assert np.allclose(found["W"], expected.W) and found["variables"] == names
     assert found["selected"] == [names[j] for j in np.flatnonzero(expected.support)]
     assert found["threshold"] == pytest.approx(expected.threshold)
@@ -129,46 +128,46 @@ EVERY = {
     "none": (knockoff_filter, ["--s", "mvr", "--statistic", "lasso,lcd,2", "--offset", "0"],
              dict(s="mvr", statistic=Statistic("lasso", "lcd", 2.0), offset=0)),
     "none, no intercept": (knockoff_filter, ["--no-intercept"], dict(intercept=False)),
-    "one": (filter_one, PAPER, budgeted()),
-    "one, shares": (filter_one, [*PAPER, "--no-repaired", *SPLITS],
+    "one": (partial(ask, "one"), PAPER, budgeted()),
+    "one, shares": (partial(ask, "one"), [*PAPER, "--no-repaired", *SPLITS],
                     budgeted(repaired=False, epsilon_split=(.5, .3, .2), delta_split=(.4, .3, .3))),
-    "two": (filter_two, [*PAPER, "--bounds", "coupled", "--beta-max", "1", "--statistic", "ols,lcd"],
+    "two": (partial(ask, "two"), [*PAPER, "--bounds", "coupled", "--beta-max", "1", "--statistic", "ols,lcd"],
             budgeted(bounds="coupled", beta_max=1.0, statistic=Statistic("ols", "lcd"))),
-    "two, ridge": (filter_two, [*PAPER, "--ridge-penalty", ".1", "--no-intercept"],
+    "two, ridge": (partial(ask, "two"), [*PAPER, "--ridge-penalty", ".1", "--no-intercept"],
                    budgeted(ridge_penalty=.1)),
-    "two, estimates": (filter_two, [*PAPER, "--sigma", "estimate", "--beta-norm", "estimate"],
+    "two, estimates": (partial(ask, "two"), [*PAPER, "--sigma", "estimate", "--beta-norm", "estimate"],
                        budgeted(sigma="estimate", beta_norm="estimate")),
-    "moments": (moments_filter,
+    "moments": (partial(ask, "moments"),
                 [*BUDGET, *BOUNDS, "--balance", "2", "--rounds", "2", "--sigma", "1.1"],
                 dict(**MOMENTS, balance=2.0, rounds=2, sigma=1.1)),
-    "moments, knockoffs": (moments_filter, [*BUDGET, *BOUNDS, *KNOCKOFFS, "--s", "sdp", "--offset", "0",
+    "moments, knockoffs": (partial(ask, "moments"), [*BUDGET, *BOUNDS, *KNOCKOFFS, "--s", "sdp", "--offset", "0",
                                             "--statistic", "ols,csm"],
                            dict(**MOMENTS, rule="knockoffs", s="sdp", offset=0,
                                 statistic=Statistic("ols", "csm"))),
-    "moments, private": (moments_filter,
+    "moments, private": (partial(ask, "moments"),
                          [*BUDGET, "--row-bound", "private", "--response-bound", "private"],
                          dict(epsilon=2.0, delta=1e-4, row_bound="private", response_bound="private")),
-    "moments, centre": (moments_filter, [*BUDGET, *BOUNDS, "--response-center", "private"],
+    "moments, centre": (partial(ask, "moments"), [*BUDGET, *BOUNDS, "--response-center", "private"],
                         dict(**MOMENTS, response_center="private")),
-    "moments, all private": (moments_filter, [*BUDGET, "--row-bound", "private", "--response-bound",
+    "moments, all private": (partial(ask, "moments"), [*BUDGET, "--row-bound", "private", "--response-bound",
                                               "private", "--response-center", "private", *ONCE],
                              dict(epsilon=2.0, delta=1e-4, row_bound="private", response_bound="private",
                                   response_center="private", rounds=1)),
-    "moments, rows": (moments_filter, [*BUDGET, *BOUNDS, "--rows-per-person", "2"],
+    "moments, rows": (partial(ask, "moments"), [*BUDGET, *BOUNDS, "--rows-per-person", "2"],
                       dict(**MOMENTS, rows_per_person=2)),
-    "moments, bh": (moments_filter, [*BUDGET, *BOUNDS, "--rule", "bh", "--response-center", ".5"],
+    "moments, bh": (partial(ask, "moments"), [*BUDGET, *BOUNDS, "--rule", "bh", "--response-center", ".5"],
                     dict(**MOMENTS, rule="bh", response_center=.5)),
-    **{f"moments, {rule}": (moments_filter, [*BUDGET, *BOUNDS, "--rule", rule, "--fdr", ".4"],
+    **{f"moments, {rule}": (partial(ask, "moments"), [*BUDGET, *BOUNDS, "--rule", rule, "--fdr", ".4"],
                             dict(**MOMENTS, rule=rule, fdr=.4)) for rule in ("dbh", "by", "ebh")},
-    "labels": (labels_filter, [*LABELS[2:], "--row-bound", "3"],
+    "labels": (partial(ask, "labels"), [*LABELS[2:], "--row-bound", "3"],
                dict(epsilon=2.0, delta=1e-4, response_bound=6.0, sigma=1.0, row_bound=3.0)),
-    "products": (products_filter, [*PRODUCTS[2:], "--rounds", "2", "--response-center", ".5"],
+    "products": (partial(ask, "products"), [*PRODUCTS[2:], "--rounds", "2", "--response-center", ".5"],
                  dict(epsilon=2.0, delta=1e-4, response_bound=6.0, rounds=2, response_center=.5,
                       law=Gaussian.from_public(PUBLIC))),
-    "products, rows": (products_filter, [*PRODUCTS[2:], "--rows-per-person", "2", "--row-bound", "2"],
+    "products, rows": (partial(ask, "products"), [*PRODUCTS[2:], "--rows-per-person", "2", "--row-bound", "2"],
                        dict(epsilon=2.0, delta=1e-4, response_bound=6.0, rows_per_person=2, row_bound=2.0,
                             law=Gaussian.from_public(PUBLIC))),
-    "labels, bh": (labels_filter, [*LABELS[2:], "--rule", "bh", "--fdr", ".1", "--intercept"],
+    "labels, bh": (partial(ask, "labels"), [*LABELS[2:], "--rule", "bh", "--fdr", ".1", "--intercept"],
                    dict(epsilon=2.0, delta=1e-4, response_bound=6.0, sigma=1.0, rule="bh", fdr=.1)),
 }
 
@@ -1121,11 +1120,11 @@ def test_demo_tells_the_truth(capsys):
 
 
 def test_a_table_of_a_simulation_says_so_in_every_line(tmp_path):
-    from dp_knockoff import knockoff_filter, linear_model, moments_filter
+    from dp_knockoff import knockoff_filter, linear_model
     from dp_knockoff.practice.cli import _write_selection
     X, y, _ = linear_model(300, p=6, k=3, random_state=0)
     public = dict(epsilon=1.0, delta=1e-3, row_bound=2.0, response_bound=9.0)
-    simulated = moments_filter(X, y, **public, simulation=True, random_state=0)
+    simulated = ask("moments", X, y, **public, simulation=True, random_state=0)
     for selection, marks in ((simulated, 6), (knockoff_filter(X, y, random_state=0), 0)):
         _write_selection(selection, str(tmp_path / "table.csv"))
         head, *lines = (tmp_path / "table.csv").read_text().splitlines()
@@ -1165,7 +1164,7 @@ CHOSEN = "Method products was chosen, as the dictionary has the probabilities of
 
 
 def test_a_design_with_probabilities_chooses_products_and_says_so(capsys, trial):
-    expected = products_filter(trial, dictionary="design.toml", epsilon=2.0, delta=1e-4, response_bound=4.0,
+    expected = ask("products", trial, dictionary="design.toml", epsilon=2.0, delta=1e-4, response_bound=4.0,
                                fdr=.4, **SIMULATED)
     found = result(capsys, *ON_TRIAL, *SEED)
     assert found["method"] == "products" and found["W"] == pytest.approx(list(expected.W))
@@ -1183,7 +1182,7 @@ def test_products_is_not_chosen_without_the_chances_of_all_columns(capsys, trial
     argv = [word.replace("design", "facts") for word in ON_TRIAL]
     found = result(capsys, *argv, "--row-bound", "2", *SEED)
     assert found["method"] == "moments" and found["variables"] == list(FACTORS)
-    expected = moments_filter(trial, dictionary="facts.toml", **MOMENTS, fdr=.4, **SIMULATED)
+    expected = ask("moments", trial, dictionary="facts.toml", **MOMENTS, fdr=.4, **SIMULATED)
     assert found["W"] == pytest.approx(list(expected.W))
     some = result(capsys, *argv, *SEED, "--columns", "arm,sex,form")  # what is left has its chances
     assert some["method"] == "products" and some["variables"] == ["arm", "sex", "form"]
@@ -1223,7 +1222,7 @@ def test_a_law_of_more_columns_than_are_used(capsys, folder):
     some = folder.columns[2:6]
     found = result(capsys, *ON_TABLE, *PRODUCTS, *SEED, "--columns", ",".join(some))
     law = Gaussian.from_public(PUBLIC[:, 2:6])
-    expected = products_filter(folder.select(some).to_numpy(), folder["y"].to_numpy(), law=law, epsilon=2.0,
+    expected = ask("products", folder.select(some).to_numpy(), folder["y"].to_numpy(), law=law, epsilon=2.0,
                                delta=1e-4, response_bound=6.0, **SIMULATED)
     assert found["variables"] == some and found["W"] == pytest.approx(list(expected.W))
 
@@ -1388,7 +1387,7 @@ def test_a_budget_and_a_dictionary_are_a_complete_call(capsys, wage):
 
 def test_labels_follow_from_the_dictionary(capsys, wage):
     found = result(capsys, "select", *ON_WAGE, *SEED, "--method", "labels", "--sigma", "6")
-    expected = labels_filter(wage, dictionary="wage.toml", epsilon=2.0, delta=1e-4, sigma=6.0,
+    expected = ask("labels", wage, dictionary="wage.toml", epsilon=2.0, delta=1e-4, sigma=6.0,
                              response_bound=30.0, response_center=30.0, **SIMULATED)
     assert found["W"] == pytest.approx(list(expected.W))
 

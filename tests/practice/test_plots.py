@@ -2,6 +2,7 @@
 import re
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import matplotlib
 import numpy as np
@@ -13,12 +14,8 @@ from dp_knockoff.data.clip import INTERCEPT
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.evidence.simulation import Point
-from dp_knockoff.filters.labels_method import labels_filter
-from dp_knockoff.filters.methods import knockoff_filter
-from dp_knockoff.filters.moments_method import moments_filter
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.methods import ask, knockoff_filter
 from dp_knockoff.knockoffs.laws import Gaussian
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.practice.plots import (
     STYLES,
     check_picture,
@@ -52,7 +49,7 @@ def heights(ax): return np.sort(np.concatenate([line.get_ydata() for line in mar
 
 
 @pytest.fixture(scope="module")
-def private(): return moments_filter(X, Y, **BUDGET, row_bound=2.5, response_bound=6.0, intercept=False)
+def private(): return ask("moments", X, Y, **BUDGET, row_bound=2.5, response_bound=6.0, intercept=False)
 
 
 def test_a_selection_is_drawn_as_it_is():
@@ -80,7 +77,7 @@ def test_largest_first_and_at_most_so_many():
 def test_groups_are_drawn_by_their_names():
     groups = {"pair": ["x0", "x1"], "rest": ["x9", "x10", "x11"]}
     law = Gaussian(0, np.eye(12))
-    private = products_filter(X, Y, law=law, **BUDGET, response_bound=6.0, groups=groups)
+    private = ask("products", X, Y, law=law, **BUDGET, response_bound=6.0, groups=groups)
     for selection in (knockoff_filter(X, Y, groups=groups, random_state=0), private):
         ax = plot_selection(selection, axes())
         assert {tick.get_text() for tick in ax.get_xticklabels()} == set(selection.names)
@@ -105,7 +102,7 @@ def test_titles_of_simulations_say_that_they_are_not_private(private):
         simulated = draw(private, axes()).get_title()
         assert simulated.endswith(said) and "sim" not in simulated[:-len(said)]
         assert draw(replace(private, release=release), axes()).get_title() == simulated[:-len(said)]
-    paper = filter_one(X, Y, **PAPER)
+    paper = ask("one", X, Y, **PAPER)
     assert plot_selection(paper, axes()).get_title().endswith(said)
     assert "simulation" not in plot_selection(knockoff_filter(X, Y, random_state=0), axes()).get_title()
 
@@ -123,8 +120,8 @@ def test_tests_have_no_mirror_image(private):
 
 
 @pytest.mark.parametrize("rule, label", [("by", "|z|"), ("dbh", "|z|"), ("ebh", "e-value")])
-@pytest.mark.parametrize("run, more", [(labels_filter, dict(sigma=1.0)),
-                                       (moments_filter, dict(row_bound=3.0))])
+@pytest.mark.parametrize("run, more", [(partial(ask, "labels"), dict(sigma=1.0)),
+                                       (partial(ask, "moments"), dict(row_bound=3.0))])
 def test_other_rules_have_a_label_and_at_most_one_line(run, more, rule, label):
     release = run(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, **more,
                   simulation=True, random_state=0).release
@@ -201,7 +198,7 @@ def test_scales_that_cannot_be():
     zero = replace(selection, W=np.zeros(12), threshold=np.inf, support=np.zeros(12, dtype=bool))
     assert plot_selection(zero, axes(), scale="symlog").get_yscale() == "linear"
     for draw in (plot_selection, plot_noise, plot_effects):
-        assert "most=0" in refusal(draw, labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0), most=0)
+        assert "most=0" in refusal(draw, ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0), most=0)
 
 
 # Effects
@@ -257,7 +254,7 @@ def test_intervals_say_what_they_promise(private):
 
 def test_columns_of_a_variable_stay_together():
     groups = {"pair": ["x0", "x9"], "x1x": ["x3", "x4", "x11"]}
-    found = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
+    found = ask("labels", X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
                           simulation=True, random_state=0, groups=groups)
     for draw in (plot_effects, plot_noise):
         ax = draw(found, axes())
@@ -272,7 +269,7 @@ def test_columns_of_a_variable_stay_together():
 
 def test_the_rest_is_counted():
     wide, y, _ = linear_model(2000, p=100, k=10, random_state=0)
-    found = labels_filter(wide, y, **BUDGET, response_bound=6.0, sigma=1.0)
+    found = ask("labels", wide, y, **BUDGET, response_bound=6.0, sigma=1.0)
     ax = plot_effects(found)
     assert len(rows(ax)) == 60 and "and 40 more, with larger p-values" in ax.get_xlabel()
     assert 5 < ax.figure.get_figheight() < 14
@@ -281,7 +278,7 @@ def test_the_rest_is_counted():
     assert "and 90 more" in plot_noise(found, axes(), most=10).get_xlabel()
     for members, fits in ((12, 6), (8, 2)):  # a variable alone is cut; one that does not fit is left out
         groups = {"many": [f"x{j}" for j in range(members)]}
-        grouped = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0, groups=groups,
+        grouped = ask("labels", X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0, groups=groups,
                                 simulation=True, random_state=0)
         ax = plot_effects(grouped, axes(), most=6)
         assert len(rows(ax)) == fits and f"and {12 - fits} more" in ax.get_xlabel()
@@ -292,7 +289,7 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     "A constant column has an infinite variance, for practical purposes"
     X, y, _ = linear_model(4000, p=4, k=2, amplitude=1.0, random_state=0)
     wide = np.column_stack([X, np.ones(len(y))])
-    found = moments_filter(wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
+    found = ask("moments", wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
                            simulation=True, random_state=0)
     effects = found.release.estimates()
     assert effects.high[4] > 1e4
@@ -330,7 +327,7 @@ def bars(ax):
 def test_noise_of_estimates_is_their_standard_deviation(private, estimating):
     selection = private
     if estimating == "labels":
-        selection = labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0)  # its intercept is not drawn
+        selection = ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0)  # its intercept is not drawn
     e = selection.estimate
     value, sd = e.beta[:12], np.sqrt(np.diag(e.V)[:12])
     ax = plot_noise(selection, axes())
@@ -347,10 +344,10 @@ def test_noise_of_estimates_is_their_standard_deviation(private, estimating):
                                         ("products", "products")])
 def test_noise_of_a_pair_is_that_of_its_scale_and_knockoffs_are_ticks(word, what):
     if word == "products":
-        selection = products_filter(X, Y, law=Gaussian(0, np.eye(12)), **BUDGET, response_bound=6.0)
+        selection = ask("products", X, Y, law=Gaussian(0, np.eye(12)), **BUDGET, response_bound=6.0)
         both = selection.release.combined()[0]
     else:
-        run = {"one": filter_one, "two": filter_two}[word]
+        run = {"one": partial(ask, "one"), "two": partial(ask, "two")}[word]
         selection = run(X, Y, **PAPER, bounds="tight")
         both = selection.release.b
     ax = plot_noise(selection, axes())
@@ -377,7 +374,7 @@ ODD = ("cost $a$", "a_b^c_{d}", r"\\alpha$", "größe_Å_μ", "日本語の列",
 
 def test_odd_names_do_not_break_a_picture(tmp_path):
     moments = Moments.from_data(X, Y, list(ODD))
-    found = labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0)
+    found = ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0)
     named = replace(found, release=replace(found.release, columns=ODD))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

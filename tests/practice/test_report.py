@@ -17,13 +17,9 @@ import dp_knockoff
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.filters.labels_method import labels_filter
-from dp_knockoff.filters.methods import knockoff_filter
-from dp_knockoff.filters.moments_method import moments_filter
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.methods import ask, knockoff_filter
 from dp_knockoff.knockoffs.laws import Gaussian, Levels
 from dp_knockoff.knockoffs.statistics import Statistic
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.practice.cli import main
 from dp_knockoff.practice.plots import interval_in_words
 from dp_knockoff.practice.report import check_report, report_html, write_report
@@ -53,20 +49,20 @@ def factors(n=3000):
     rows = pd.DataFrame({name: rng.choice(list(levels), n, p=list(levels.values()))
                          for name, levels in law.factors.items()})
     y = 2.0 * (rows.price == "low") + sum(1.0 * (rows[f"extra {j}"] == "yes") for j in range(5))
-    return products_filter(rows, y - y.mean(), law=law, epsilon=9.0, delta=1e-5, response_bound=4.0, **TRIAL)
+    return ask("products", rows, y - y.mean(), law=law, epsilon=9.0, delta=1e-5, response_bound=4.0, **TRIAL)
 
 
-MAKE = {"moments": lambda: moments_filter(TABLE, Y, **MOMENTS),
-        "simulated": lambda: moments_filter(TABLE, Y, **MOMENTS, **TRIAL),
+MAKE = {"moments": lambda: ask("moments", TABLE, Y, **MOMENTS),
+        "simulated": lambda: ask("moments", TABLE, Y, **MOMENTS, **TRIAL),
         "knockoffs": lambda: select(made("simulated").release, rule="knockoffs", fdr=.4),
         "e-values": lambda: select(made("simulated").release, rule="ebh", fdr=.4),
-        "labels": lambda: labels_filter(TABLE, Y, **BUDGET, response_bound=6.0, sigma=1.0),
-        "groups": lambda: labels_filter(TABLE, Y, **BUDGET, response_bound=6.0, sigma=1.0, **TRIAL,
+        "labels": lambda: ask("labels", TABLE, Y, **BUDGET, response_bound=6.0, sigma=1.0),
+        "groups": lambda: ask("labels", TABLE, Y, **BUDGET, response_bound=6.0, sigma=1.0, **TRIAL,
                                         groups={"pair": NAMES[:2], "three": NAMES[5:8]}),
         "products": factors,
         "none": lambda: knockoff_filter(TABLE, Y, random_state=0),
-        "one": lambda: filter_one(TABLE, Y, **PAPER), "two": lambda: filter_two(TABLE, Y, **PAPER),
-        "nothing": lambda: moments_filter(TABLE[NAMES[6:9]], np.sin(np.arange(4000.0)), **MOMENTS, **TRIAL)}
+        "one": lambda: ask("one", TABLE, Y, **PAPER), "two": lambda: ask("two", TABLE, Y, **PAPER),
+        "nothing": lambda: ask("moments", TABLE[NAMES[6:9]], np.sin(np.arange(4000.0)), **MOMENTS, **TRIAL)}
 
 
 @cache
@@ -167,7 +163,7 @@ def test_the_table_is_what_the_selection_holds(kind):
 
 def test_selected_variables_come_first_and_the_rest_is_counted():
     wide, y, _ = linear_model(3000, p=120, k=20, amplitude=.5, random_state=0)
-    selection = labels_filter(wide, y, epsilon=9.0, delta=1e-5, response_bound=7.0, sigma=1.0, **TRIAL)
+    selection = ask("labels", wide, y, epsilon=9.0, delta=1e-5, response_bound=7.0, sigma=1.0, **TRIAL)
     page = report_html(selection)
     rows = re.findall(r'<tr class="(selected|other)">', page)
     assert len(rows) == 40 and rows == sorted(rows, reverse=True) and rows.count("selected") == len(selection)
@@ -210,7 +206,7 @@ def test_what_was_spent_and_what_must_be_public():
                  "row bound 2.5", "response bound 6", "centre of the response 0",
                  "everybody who has one row"):
         assert fact in words, fact
-    several = moments_filter(TABLE, Y, **MOMENTS, rows_per_person=3, **TRIAL,
+    several = ask("moments", TABLE, Y, **MOMENTS, rows_per_person=3, **TRIAL,
                              ranges={name: (-2, 3) for name in NAMES[:2]})
     words = read(several).words
     assert "Rows a person 3" in words and "everybody who has at most 3 rows" in words
@@ -239,8 +235,8 @@ def test_the_diagnosis_is_told():
 
 def test_the_ledger_entry_is_that_of_the_release(tmp_path):
     ledger = Ledger(tmp_path / "l.jsonl", epsilon=9.0, delta=1e-3)
-    counted = moments_filter(TABLE, Y, **MOMENTS, **TRIAL, ledger=ledger)
-    moments_filter(TABLE, Y, **MOMENTS | dict(epsilon=1.5), **TRIAL, ledger=ledger)
+    counted = ask("moments", TABLE, Y, **MOMENTS, **TRIAL, ledger=ledger)
+    ask("moments", TABLE, Y, **MOMENTS | dict(epsilon=1.5), **TRIAL, ledger=ledger)
     first = ledger.entries[0]
     words = read(counted, ledger=str(ledger.path)).words
     assert first.time in words and "epsilon 2, delta 1e-05" in words and "epsilon 1.5" not in words
@@ -292,9 +288,9 @@ def test_names_are_text_wherever_they_come_from():
     table = pd.DataFrame(X, columns=EVIL)
     groups = {"<script>g</script>": EVIL[:2]}
     ranges = {name: (-3.0, 3.0) for name in EVIL}
-    selections = [moments_filter(table, Y, **MOMENTS, ranges=ranges, groups=groups, **TRIAL),
-                  labels_filter(table, Y, **BUDGET, response_bound=6.0, sigma=1.0, groups=groups, **TRIAL),
-                  products_filter(table, Y, **BUDGET, response_bound=6.0, **TRIAL,
+    selections = [ask("moments", table, Y, **MOMENTS, ranges=ranges, groups=groups, **TRIAL),
+                  ask("labels", table, Y, **BUDGET, response_bound=6.0, sigma=1.0, groups=groups, **TRIAL),
+                  ask("products", table, Y, **BUDGET, response_bound=6.0, **TRIAL,
                                   law=Gaussian(0, np.eye(12), names=EVIL)),
                   knockoff_filter(table, Y, random_state=0)]
     for selection in selections:

@@ -28,13 +28,9 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import ExactMoments
 from dp_knockoff.data.source import MomentsSource, moments_of, open_source
-from dp_knockoff.filters.labels_method import labels_filter
-from dp_knockoff.filters.methods import METHODS, chooses, knockoff_filter, takes
-from dp_knockoff.filters.moments_method import moments_filter
-from dp_knockoff.filters.products_method import products_filter
+from dp_knockoff.filters.methods import METHODS, ask, chooses, knockoff_filter, takes
 from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Levels
 from dp_knockoff.knockoffs.statistics import Statistic, csm, ols
-from dp_knockoff.paper.one_and_two import filter_one, filter_two
 from dp_knockoff.practice.selector import DPKnockoffSelector, Meter, Privacy, ReleaseSelector
 from dp_knockoff.privacy.ledger import Ledger
 from dp_knockoff.privacy.mechanisms import Budget
@@ -200,7 +196,7 @@ def test_none_uses_sigma_when_rows_are_few():
     dict(delta_split=(.2, .4, .4))])
 def test_one_is_filter_one(change):
     model = paper("one", **change).fit(X, y)
-    assert_agrees(model, filter_one(X, y, **SIMULATED, **{**PAPER, **change}))
+    assert_agrees(model, ask("one", X, y, **SIMULATED, **{**PAPER, **change}))
     assert model.privacy_.guarantee.startswith("Simulation: NOT private")
     released = model.selection_.release.promise()
     assert "not differential privacy for every pair" in released
@@ -210,7 +206,7 @@ def test_one_is_filter_one(change):
     {}, dict(bounds="coupled"), dict(fdr=.35), dict(statistic=Statistic("ols", "lcd")), dict(offset=0),
     dict(bounds="tight", beta_max=5.), dict(ridge_penalty=.1), dict(delta_split=(.2, .8))])
 def test_two_is_filter_two(change):
-    assert_agrees(paper("two", **change).fit(X, y), filter_two(X, y, **SIMULATED, **{**PAPER, **change}))
+    assert_agrees(paper("two", **change).fit(X, y), ask("two", X, y, **SIMULATED, **{**PAPER, **change}))
 
 
 @pytest.mark.parametrize("change", [
@@ -222,7 +218,7 @@ def test_two_is_filter_two(change):
     dict(epsilon=.3), dict(delta=1e-3), dict(rule="bh"), KNOCKOFFS, dict(rule="dbh"), dict(rule="by"),
     dict(rule="ebh", fdr=.5), dict(rows_per_person=3)])
 def test_moments_is_moments_filter(change):
-    expected = moments_filter(X, Y, **SIMULATED, **{**MOMENTS, **spelled(change)})
+    expected = ask("moments", X, Y, **SIMULATED, **{**MOMENTS, **spelled(change)})
     model = moments(**change).fit(X, Y)
     assert_agrees(model, expected)
     assert model.selection_.rule == expected.rule == change.get("rule", "bh")
@@ -275,7 +271,7 @@ def test_estimates_are_in_the_units_of_the_data():
     dict(rule="by"), dict(rule="ebh", fdr=.5), dict(rows_per_person=2)])
 def test_labels_is_labels_filter(change):
     model = labels(**change).fit(X, Y)
-    assert_agrees(model, labels_filter(X, Y, **SIMULATED, **{**LABELS, **spelled(change)}))
+    assert_agrees(model, ask("labels", X, Y, **SIMULATED, **{**LABELS, **spelled(change)}))
     k = change.get("rows_per_person", 1)
     unit = "one response" if k == 1 else f"any {k} responses"
     assert model.privacy_.unit == f"replace {unit}" and unit in model.selection_.release.promise()
@@ -287,7 +283,7 @@ def test_labels_is_labels_filter(change):
     dict(groups={"first": ["x0", "x1"], "last": ["x6", "x7"]}), dict(law=Gaussian(.1, 2 * np.eye(8)))])
 def test_products_is_products_filter(change):
     model = products(**change).fit(X, Y)
-    expected = products_filter(X, Y, **SIMULATED, **{**PRODUCTS, **change})
+    expected = ask("products", X, Y, **SIMULATED, **{**PRODUCTS, **change})
     assert (model.W_ == expected.W).all() and model.threshold_ == expected.threshold
     assert model.selection_.names == expected.names and model.selection_.guarantee == expected.guarantee
     assert model.privacy_.unit == ("replace any 2 rows" if "rows_per_person" in change else "replace one row")
@@ -726,7 +722,7 @@ def test_random_state_reproduces_a_simulation():
     def W(random_state): return moments(random_state=random_state).fit(X, Y).W_
     assert (W(7) == W(7)).all() and (W(np.int64(7)) == W(7)).all()
     assert (W(7) != W(8)).any() and (W(None) != W(None)).any()
-    assert (moments_filter(X, Y, simulation=True, random_state=7, **MOMENTS).W == W(7)).all()
+    assert (ask("moments", X, Y, simulation=True, random_state=7, **MOMENTS).W == W(7)).all()
 
 
 @pytest.mark.parametrize("word", [word for word in METHODS if word != "none"])
@@ -760,7 +756,7 @@ def test_a_sampler_draws():
     sampler = Recorder(5)
     model = moments(sampler=sampler, **RELEASED).fit(X, Y)
     assert sampler.log == ALL
-    assert (model.W_ == moments_filter(X, Y, sampler=NumpySampler(5), **MOMENTS).W).all()
+    assert (model.W_ == ask("moments", X, Y, sampler=NumpySampler(5), **MOMENTS).W).all()
     assert "drawn before" in refusal(lambda: warned(model.fit, X, Y))  # a used sampler refuses
     assert model.privacy_.releases == 1                                # and nothing was spent
     secure = moments(sampler=SecureSampler(), **RELEASED).fit(X, Y)
@@ -1801,7 +1797,7 @@ SIZES = {"target": "y", "columns": {"y": {"range": [-10, 14]}} | {name: {"range"
 
 def test_a_dictionary_with_ranges_needs_no_bounds():
     budget = dict(epsilon=2., delta=1e-5, dictionary=SIZES, **SIMULATED)
-    expected = moments_filter(WITH_Y, **budget)
+    expected = ask("moments", WITH_Y, **budget)
     for data, response in ((TABLE, Y), (WITH_Y, "y"), (pl.from_pandas(TABLE), Y)):
         assert_agrees(DPKnockoffSelector(**budget).fit(data, response), expected)
     whole = DPKnockoffSelector(**budget, **ONCE).fit(TABLE, Y)
@@ -1840,7 +1836,7 @@ def text_tables():
 @pytest.mark.parametrize("kind", text_tables())
 def test_text_is_encoded_by_the_dictionary_and_columns_of_the_data_are_selected(kind):
     table = text_tables()[kind]
-    expected = products_filter(TRIAL.assign(y=OUTCOME), **DESIGNED, **SIMULATED)
+    expected = ask("products", TRIAL.assign(y=OUTCOME), **DESIGNED, **SIMULATED)
     model = designed().fit(table, OUTCOME.to_numpy())
     assert (model.W_ == expected.W).all() and model.selection_.names == tuple(FACTORS)
     assert list(model.feature_names_in_) == FACTORS and model.n_features_in_ == 5
