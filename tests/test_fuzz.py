@@ -18,7 +18,7 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import ar1, linear_model
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import moments_of
-from dp_knockoff.evidence.audit import Leak, assert_white, record, replay, squared_distance
+from dp_knockoff.evidence.audit import Leak, _assert_white, _squared_distance, record, replay
 from dp_knockoff.filters.estimate import PrivateMoments
 from dp_knockoff.filters.labels_method import LabelsMethod
 from dp_knockoff.filters.moments_method import MomentsMethod
@@ -120,7 +120,7 @@ def compared(run, one, two, seed=0):
     first = record(run, (one, None), NumpySampler(seed))
     second = replay(run, (two, None), first)
     for a, b in zip(first.draws, second.draws): assert a.law == "lattice" and np.array_equal(a.scale, b.scale)
-    return first, squared_distance(first.draws, second.draws)
+    return first, _squared_distance(first.draws, second.draws)
 
 
 CONFIGURATIONS = st.fixed_dictionaries(dict(
@@ -448,11 +448,11 @@ def test_real_releases_have_the_noise_that_they_announce(rounds, entries):
     assert not any(r.simulated for r in releases) and len({r.ids for r in releases}) == 200
     noise = np.array([standardised(r) for r in releases])
     assert noise.shape == (200, entries)
-    assert_white(noise)
-    for wrong in (1.4 * noise, np.column_stack([noise, noise[:, 0]])): assert fires(assert_white, wrong)
+    _assert_white(noise)
+    for wrong in (1.4 * noise, np.column_stack([noise, noise[:, 0]])): assert fires(_assert_white, wrong)
     shared = noise.copy()
     shared[:, 4] = (noise[:, 4] + noise[:, -1]) / np.sqrt(2)
-    assert fires(assert_white, shared)
+    assert fires(_assert_white, shared)
 
 
 def test_real_releases_of_labels_have_the_noise_that_they_announce():
@@ -460,8 +460,8 @@ def test_real_releases_of_labels_have_the_noise_that_they_announce():
     m = Moments.from_data(X, Y, clip=Clip(1.0, 4.0))
     releases = [method.release(X, Y) for _ in range(250)]
     noise = np.array([(m.XtX @ r.beta - m.Xty) / r.product_sd for r in releases])
-    assert_white(noise)
-    assert fires(assert_white, 1.5 * noise)
+    _assert_white(noise)
+    assert fires(_assert_white, 1.5 * noise)
 
 
 def test_real_releases_of_products_have_the_noise_that_they_announce():
@@ -475,5 +475,5 @@ def test_real_releases_of_products_have_the_noise_that_they_announce():
         rest = [(r.squares[0] - square) / r.square_sds[0], (r.clamped - clamped) / r.clamped_sd]
         return np.append((r.products[0] - exact) / r.product_sds[0], rest)
     noise = np.array([standard(r) for r in releases])
-    assert_white(noise)
-    assert fires(assert_white, 1.4 * noise)
+    _assert_white(noise)
+    assert fires(_assert_white, 1.4 * noise)

@@ -20,8 +20,8 @@ from ..privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from ..privacy.samplers import NumpySampler
 
 # %% auto #0
-__all__ = ['Leak', 'Draw', 'RecordingSampler', 'ReplayingSampler', 'record', 'replay', 'difference', 'privacy_loss', 'distances',
-           'squared_distance', 'worst_pair', 'Audit', 'audit_release', 'assert_white', 'epsilon_lower_bound']
+__all__ = ['Leak', 'Draw', 'RecordingSampler', 'ReplayingSampler', 'record', 'replay', 'Audit', 'audit_release',
+           'epsilon_lower_bound']
 
 # %% ../../nbs/7_evidence/20_audit.ipynb #4633280e
 class Leak(AssertionError):
@@ -115,18 +115,18 @@ def replay(
     due = len(replayed.script)
     made = len(replayed.draws)
     if made < due: raise Leak(f"{due} draws on one dataset, {made} on the other: {replayed.outcome!s:.90}")
-    where = difference(recorded.outcome, replayed.outcome)
+    where = _difference(recorded.outcome, replayed.outcome)
     if where: raise Leak(f"same draws, another result: {where}")
     return replayed
 
-def difference(a, b, where: str = "outcome") -> str:
+def _difference(a, b, where: str = "outcome") -> str:
     "Where two outcomes differ in a bit; empty if they don't"
     if type(a) is not type(b): return f"{where} is {a!s:.50} and {b!s:.50}"
     if is_dataclass(a): a, b = (_parts(x) for x in (a, b))
     if isinstance(a, (tuple, list)): a, b = (dict(enumerate(x)) for x in (a, b))
     if isinstance(a, dict):
         if list(a) != list(b): return f"{where} has entries {list(a)} and {list(b)}"
-        inside = (difference(a[key], b[key], f"{where}.{key}") for key in a)
+        inside = (_difference(a[key], b[key], f"{where}.{key}") for key in a)
         return next(filter(None, inside), "")
     if isinstance(a, (float, np.ndarray, np.generic)):
         same = np.shape(a) == np.shape(b) and np.asarray(a).tobytes() == np.asarray(b).tobytes()
@@ -139,14 +139,14 @@ def _parts(x) -> dict:
     return parts | {"ids": len(parts["ids"])} if "ids" in parts else parts
 
 # %% ../../nbs/7_evidence/20_audit.ipynb #26a9a775
-def privacy_loss(
+def _privacy_loss(
     first,  # draws of a run on one dataset
     second, # draws of its replay on the other
 ) -> float: # log ratio of the transcript's densities
     "How much more likely this transcript is on the first dataset"
     return sum(a.log_density - b.log_density for a, b in zip(first, second, strict=True))
 
-def distances(
+def _distances(
     first,  # draws of a run on one dataset
     second, # draws of its replay on the other
 ) -> np.ndarray:
@@ -160,12 +160,12 @@ def distances(
         return np.linalg.norm((a.value - b.value)[apart] / scales, 1 if a.law == "laplace" else 2)
     return np.array([one(a, b) for a, b in zip(first, second, strict=True)])
 
-def squared_distance(
+def _squared_distance(
     first,  # draws of a run on one dataset
     second, # draws of its replay on the other
 ):          # a Fraction; infinite if a scale differs, or vanishes under a difference
     "Sum of the squared distances of all (Gaussian) draws, without rounding: values and scales are fractions"
-    if not np.isfinite(distances(first, second)).all(): return np.inf
+    if not np.isfinite(_distances(first, second)).all(): return np.inf
     sums = {}
     for a, b in zip(first, second, strict=True):
         scales = np.broadcast_to(a.scale, a.value.shape)
@@ -176,7 +176,7 @@ def squared_distance(
 # %% ../../nbs/7_evidence/20_audit.ipynb #0a5d8472
 _FAR = 2.0**20 # one of the rows of the worst pair is so many times too long
 
-def worst_pair(
+def _worst_pair(
     X,                        # any design, at least two columns: its first row is replaced
     y,                        # its responses
     row_bound: float,         # B
@@ -263,10 +263,10 @@ def audit_release(
             raise InputError("call", problem=f"drew nothing ({first.outcome!s:.200})",
                              remedy="there is nothing to audit")
         second = replay(call, other, first)
-        far = distances(first.draws, second.draws)
+        far = _distances(first.draws, second.draws)
         for draw, d in zip(first.draws, far): worst[draw.purpose] = max(worst.get(draw.purpose, 0.0), d)
-        squares.append(squared_distance(first.draws, second.draws))
-        losses.append(privacy_loss(first.draws, second.draws))
+        squares.append(_squared_distance(first.draws, second.draws))
+        losses.append(_privacy_loss(first.draws, second.draws))
     largest = np.array(list(worst.values()))
     return Audit(Budget(epsilon, delta), tuple(worst), largest, tuple(squares), np.array(losses))
 
@@ -283,7 +283,7 @@ def _check_neighbours(one, two, most: int) -> None:
                          remedy=f"neighbours differ in {limit}")
 
 # %% ../../nbs/7_evidence/20_audit.ipynb #7d783dbf
-def assert_white(
+def _assert_white(
     noise,                # (transcripts, entries): standardised noise, all draws side by side
     alpha: float = ALPHA, # false-alarm rate
 ) -> float:               # the largest correlation of two entries

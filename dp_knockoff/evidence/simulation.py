@@ -46,10 +46,8 @@ from ..privacy.mechanisms import Budget, analytic_ratio
 from ..selection.inference import bh_threshold
 
 # %% auto #0
-__all__ = ['RUNS', 'METHODS', 'CHUNK', 'SIZES', 'Experiment', 'Batch', 'draw_batch', 'paper_method', 'noise_scales',
-           'pair_transform', 'solve_blocks', 'run_none', 'run_two', 'run_one', 'clip_for', 'clipped_law',
-           'clamped_normal', 'World', 'release_worlds', 'normal_scores', 'run_moments', 'clipped_world', 'run_products',
-           'run_chunk', 'Point', 'point', 'simulate', 'simulated_moments', 'run_rows', 'planted_trial', 'measure']
+__all__ = ['RUNS', 'METHODS', 'SIZES', 'Experiment', 'run_chunk', 'Point', 'simulate', 'simulated_moments', 'planted_trial',
+           'measure']
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #239425ef
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ _DELTAS = {"2p/n": _paper_delta, "1/n": _strict_delta}
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #2401d584
 @dataclass(frozen=True)
-class Batch:
+class _Batch:
     "Designs and least-squares coefficients of a batch of trials"
     n: int             # rows
     XtX: np.ndarray    # (T, p, p) raw Gram matrices
@@ -137,12 +135,12 @@ def _draw_beta(e: Experiment, trials: int, rng) -> np.ndarray:
     np.put_along_axis(beta, order[:, :e.k], e.amplitude, axis=1)
     return beta
 
-def draw_batch(
+def _draw_batch(
     e: Experiment,
     n: int,        # rows of each dataset
     trials: int,   # datasets
     rng: np.random.Generator,
-) -> Batch:
+) -> _Batch:
     "Designs and coefficients of many datasets, without their rows"
     L = bartlett(n, e.p, rng, (trials,))
     if e.rho: L = np.linalg.cholesky(e.population) @ L
@@ -157,20 +155,20 @@ def draw_batch(
     knock = h / np.sqrt(s * (2 - ratio))
     originals = C * beta + _times(V, g / np.sqrt(lam) - (1 - ratio) * knock)
     coef = np.concatenate([originals, _times(V, knock)], axis=1)
-    return Batch(n, XtX, C, Sigma, lam, beta, coef, e.row_bound(n))
+    return _Batch(n, XtX, C, Sigma, lam, beta, coef, e.row_bound(n))
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #227651be
-def _facts(b: Batch, tight: bool):
+def _facts(b: _Batch, tight: bool):
     "The facts of each design; only the tight bounds look at the spectral norm, which costs most"
     for S, Sigma, C, lam in zip(b.XtX, b.Sigma, b.C, b.lam):
         spectral = np.linalg.norm(S, 2) if tight else np.nan
         norms = np.linalg.norm(Sigma), np.linalg.norm(S), spectral
         yield Facts(b.n, len(C), b.B, C.min(), C.max(), lam[0], lam[-1], *norms)
 
-def paper_method(
+def _paper_method(
     kind,          # MethodOne or MethodTwo
     e: Experiment,
-    b: Batch,
+    b: _Batch,
     **more,        # further parameters of the method
 ):
     "A method of the paper with the constants of an experiment"
@@ -178,9 +176,9 @@ def paper_method(
     constants = dict(row_bound=b.B, sigma=e.sigma, beta_norm=e.beta_norm, bounds=e.bounds)
     return kind(epsilon=budget.epsilon, delta=budget.delta, **constants | more)
 
-def noise_scales(
+def _noise_scales(
     method,        # as a user would make it
-    b: Batch,
+    b: _Batch,
     size: int,     # number of scales
 ) -> np.ndarray:   # (T, size); nan where the method refuses
     "Noise scales of every trial"
@@ -192,14 +190,14 @@ def noise_scales(
     return out
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #6144d0f0
-def pair_transform(
+def _pair_transform(
     b: np.ndarray, # (..., 2p): originals first, then knockoffs
 ) -> np.ndarray:   # (..., 2p): sums first, then differences
     "Originals and knockoffs to sums and differences (over the root of 2), and back: it is its own inverse"
     original, knockoff = np.split(b, 2, axis=-1)
     return np.concatenate([original + knockoff, original - knockoff], axis=-1) / np.sqrt(2)
 
-def solve_blocks(
+def _solve_blocks(
     M: np.ndarray,     # (T, p, p): noisy 2 Sigma - s
     s_hat: np.ndarray, # (T, 1): noisy s; nan where nothing was released
     c: np.ndarray,     # (T, 2p): noisy sums and differences of the products
@@ -219,34 +217,34 @@ def solve_blocks(
     return out
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #54eb39fb
-def run_none(e: Experiment, b: Batch, rng) -> np.ndarray:
+def _run_none(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "Statistics of the filter without privacy"
     return CONTRASTS[e.contrast](b.coef)
 
-def run_two(e: Experiment, b: Batch, rng) -> np.ndarray:
+def _run_two(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "Statistics of Method II"
     beta_max = e.amplitude if e.bounds in ("tight", "coupled") else None
-    scale = noise_scales(paper_method(MethodTwo, e, b, beta_max=beta_max), b, 1)
+    scale = _noise_scales(_paper_method(MethodTwo, e, b, beta_max=beta_max), b, 1)
     return CONTRASTS[e.contrast](b.coef + scale * rng.standard_normal(b.coef.shape))
 
-def run_one(e: Experiment, b: Batch, rng) -> np.ndarray:
+def _run_one(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "Statistics of Method I, by least squares on sums and differences"
     bounds = "tight" if e.bounds == "coupled" else e.bounds # coupling is Method II's
     T, p = b.C.shape
-    scales = noise_scales(paper_method(MethodOne, e, b, bounds=bounds, repaired=e.repaired), b, 3)
+    scales = _noise_scales(_paper_method(MethodOne, e, b, bounds=bounds, repaired=e.repaired), b, 3)
     lam_scale, gram_scale, product_scale = np.split(scales, 3, axis=1)
     rows, columns = np.triu_indices(p, 1)
     noise = np.zeros((T, p, p))
     noise[:, rows, columns] = gram_scale * rng.standard_normal((T, len(rows)))
     s_hat = b.s + lam_scale * rng.laplace(size=(T, 1))
-    sums, differences = np.split(pair_transform(b.coef), 2, axis=1)
+    sums, differences = np.split(_pair_transform(b.coef), 2, axis=1)
     c = np.concatenate([2 * _times(b.Sigma, sums) - b.s * sums, b.s * differences], axis=1)
     c = c + product_scale * rng.standard_normal(c.shape) # rotated white noise is white noise
     M = 2 * (b.Sigma + noise + noise.transpose(0, 2, 1)) - s_hat[:, :, None] * np.eye(p)
-    return CONTRASTS[e.contrast](pair_transform(solve_blocks(M, s_hat, c, e.repaired)))
+    return CONTRASTS[e.contrast](_pair_transform(_solve_blocks(M, s_hat, c, e.repaired)))
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #ac462c04
-def clip_for(
+def _clip_for(
     e: Experiment,
 ) -> Clip:
     "Bounds for the moments filter from the setting alone, as in `planted`"
@@ -255,7 +253,7 @@ def clip_for(
     return Clip(ROW_SHARE * np.sqrt(e.p), RESPONSE_SDS * ROW_SHARE * float(spread), intercept=False)
 
 @lru_cache(maxsize=16)
-def clipped_law(
+def _clipped_law(
     p: int,              # columns
     rho: float,          # their correlation
     rows: int = 100_000, # to compute it from
@@ -269,7 +267,7 @@ def clipped_law(
     N = (X * w**2).T @ (X * w**2) / rows
     return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
 
-def clamped_normal(
+def _clamped_normal(
     a: np.ndarray, # bounds, in standard deviations
 ) -> tuple:        # share inside, mean square after clamping
     "What clamping does to a standard normal variable"
@@ -303,7 +301,7 @@ def _symmetric_noise(shape: tuple, sd: float, rng) -> np.ndarray:
     return sd * (E + np.swapaxes(E, -1, -2) + np.sqrt(2) * np.eye(shape[-1]) * rng.standard_normal(shape))
 
 @dataclass(frozen=True, eq=False)
-class World:
+class _World:
     "Clipped rows of many datasets, as far as a release sees them"
     n: int            # rows
     gram: np.ndarray  # (T, d, d): Gram matrices
@@ -312,8 +310,8 @@ class World:
     w2: float         # mean squared weight of a row
     root: np.ndarray  # (d, d): root of E[w^4 x x']
 
-def release_worlds(
-    world: World,
+def _release_worlds(
+    world: _World,
     clip: Clip,       # the bounds
     budget: Budget,
     rng: np.random.Generator,
@@ -335,7 +333,7 @@ def release_worlds(
         signal = _times(G, left)
         fit = (left * signal).sum(1) / n
         tau2 = fit + world.sigma**2 * world.w2
-        inside, square = clamped_normal(bound / np.sqrt(tau2))
+        inside, square = _clamped_normal(bound / np.sqrt(tau2))
         sds = _noise_of(clip, bound, mu * np.sqrt(share), gram=k == 0)
         products = inside[:, None] * (signal + u) + sds[0][:, None] * rng.standard_normal(u.shape)
         squares = n * square * tau2 + sds[1] * rng.standard_normal(len(u))
@@ -353,7 +351,7 @@ def _noise_of(clip: Clip, bound, mu: float, gram: bool) -> tuple: # (T,), (T,)
     _, _, product_sd, square_sd = units.noise(mu)
     return product_sd * bound, square_sd * bound**2
 
-def _noisy_variances(world: World, r, fit, square, mu: float, clip: Clip, rng) -> dict:
+def _noisy_variances(world: _World, r, fit, square, mu: float, clip: Clip, rng) -> dict:
     "Sampling variances along the rows of Q, with their noise"
     Q, _ = r.inverse
     q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
@@ -364,21 +362,21 @@ def _noisy_variances(world: World, r, fit, square, mu: float, clip: Clip, rng) -
     noisy = square[:, None] * along + sd[:, None] * rng.standard_normal(along.shape)
     return dict(variances=noisy, variance_sd=sd)
 
-def normal_scores(
+def _normal_scores(
     released: MomentRounds, # a batch of releases
 ) -> np.ndarray:            # (T, d)
     "Estimates over their standard deviations"
     found = estimate_coefficients(released)
     return found.beta / np.sqrt(np.diagonal(found.V, axis1=1, axis2=2))
 
-def run_moments(e: Experiment, b: Batch, rng) -> np.ndarray:
+def _run_moments(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "|z| of the moments filter, four rounds"
-    return np.abs(normal_scores(release_worlds(clipped_world(e, b), clip_for(e), e.budget(b.n), rng)))
+    return np.abs(_normal_scores(_release_worlds(_clipped_world(e, b), _clip_for(e), e.budget(b.n), rng)))
 
-def clipped_world(e: Experiment, b: Batch) -> World:
+def _clipped_world(e: Experiment, b: _Batch) -> _World:
     "The datasets of a batch after clipping"
-    T, root, w2 = clipped_law(e.p, e.rho)
-    return World(b.n, T @ b.XtX @ T.T, b.beta, e.sigma, w2, root)
+    T, root, w2 = _clipped_law(e.p, e.rho)
+    return _World(b.n, T @ b.XtX @ T.T, b.beta, e.sigma, w2, root)
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #174dcb79
 @lru_cache(maxsize=16)
@@ -407,7 +405,7 @@ class _PairMoments:
 
 def _pair_moments(
     e: Experiment,
-    b: Batch,
+    b: _Batch,
     rng: np.random.Generator,
 ) -> _PairMoments:
     "Moments of rows beside knockoffs whose upper left block belongs to the trial's own design"
@@ -435,7 +433,7 @@ class _BatchOfRounds(ProductRounds):
     product_sds: np.ndarray
     square_sds: np.ndarray
 
-def run_products(e: Experiment, b: Batch, rng) -> np.ndarray:
+def _run_products(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "Statistics of the products filter, three rounds"
     units, *_, w2 = _pair_law(e.p, e.rho)
     m = _pair_moments(e, b, rng)
@@ -448,7 +446,7 @@ def run_products(e: Experiment, b: Batch, rng) -> np.ndarray:
         left = truth - start
         signal = _times(m.gram, left)
         tau = np.sqrt((left * signal).sum(1) / b.n + m.power)
-        inside, square = clamped_normal(bound / tau)
+        inside, square = _clamped_normal(bound / tau)
         product_sd, square_sd = _noise_of(rows, bound, mu * np.sqrt(share), gram=False)
         products = inside[:, None] * (signal + m.noise)
         products = products + product_sd[:, None] * rng.standard_normal(left.shape)
@@ -470,10 +468,11 @@ def _bh_thresholds(Z: np.ndarray, fdr: float) -> np.ndarray:
     "The Benjamini-Hochberg rule for each trial"
     return np.array([bh_threshold(z, fdr) for z in Z])
 
-RUNS = {"none": run_none, "one": run_one, "two": run_two, "moments": run_moments, "products": run_products}
+RUNS = {"none": _run_none, "one": _run_one, "two": _run_two, "moments": _run_moments,
+        "products": _run_products}
 METHODS = tuple(RUNS)
 _THRESHOLDS = {"moments": _bh_thresholds} # of all others: knockoff+
-CHUNK = 50 # trials drawn at once: few enough for the processor's cache
+_CHUNK = 50 # trials drawn at once: few enough for the processor's cache
 
 def run_chunk(
     e: Experiment,
@@ -485,7 +484,7 @@ def run_chunk(
 ) -> dict:         # method -> false discovery proportions and powers, (2, trials)
     "All methods on one chunk of trials"
     name = f"simulation n={n} chunk={chunk}"
-    b = draw_batch(e, n, trials, stream(seed, name))
+    b = _draw_batch(e, n, trials, stream(seed, name))
     out = {}
     for method in methods:
         W = RUNS[method](e, b, stream(seed, f"{name} method={method}"))
@@ -506,7 +505,7 @@ class Point:
     fdr: float      # mean false discovery proportion
     fdr_se: float
 
-def point(
+def _point(
     method: str,       # its word
     n: int,            # rows
     rates: np.ndarray, # (2, trials): false discovery proportions and powers
@@ -537,7 +536,7 @@ def simulate(
         if {"moments", "products"} & set(methods) and n > MOST_ROWS:
             raise InputError("n", n, f"rows are more than {MOST_ROWS:,}, which our filters can sum",
                              "simulate fewer, or other methods")
-    chunks = [(c, min(CHUNK, trials - c * CHUNK)) for c in range(-(-trials // CHUNK))]
+    chunks = [(c, min(_CHUNK, trials - c * _CHUNK)) for c in range(-(-trials // _CHUNK))]
     points = []
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         def start(n): return [pool.submit(run_chunk, e, methods, n, c, size, seed) for c, size in chunks]
@@ -545,7 +544,7 @@ def simulate(
         try:
             for n, futures in started:
                 parts = [future.result() for future in futures]
-                new = [point(m, n, np.concatenate([part[m] for part in parts], axis=1)) for m in methods]
+                new = [_point(m, n, np.concatenate([part[m] for part in parts], axis=1)) for m in methods]
                 points += new
                 done(new)
         finally: pool.shutdown(wait=True, cancel_futures=True) # on Ctrl-C or an error, drop the rest
@@ -582,7 +581,7 @@ def simulated_moments(
 # %% ../../nbs/7_evidence/21_simulation.ipynb #1b4d85eb
 def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, rng) -> dict:
     "The filters as an analyst would call them on these rows, by word: functions without arguments"
-    budget, clip = e.budget(len(X)), clip_for(e)
+    budget, clip = e.budget(len(X)), _clip_for(e)
     spent = dict(epsilon=budget.epsilon, delta=budget.delta, fdr=e.fdr, simulation=True, random_state=rng)
     longest = np.linalg.norm(X, axis=1).max()
     public = dict(row_bound=longest, sigma=e.sigma, beta_norm=float(np.linalg.norm(beta)), bounds=e.bounds)
@@ -600,7 +599,7 @@ def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, 
         return ask("products", X, y, **spent, law=law, response_bound=_response_bound(e))
     return {"none": none, "one": one, "two": two, "moments": moments, "products": products}
 
-def run_rows(
+def _run_rows(
     e: Experiment,     # the setting (p and rho are the design's own)
     draw,              # f(rng) -> X: draws a design
     methods=METHODS,   # which methods

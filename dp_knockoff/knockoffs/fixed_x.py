@@ -15,9 +15,9 @@ from ..data.moments import Moments, UnitMoments
 from ..data.rows import Rows
 
 # %% auto #0
-__all__ = ['S_CHOICES', 'gram', 'half_inverse', 'mvr_objective', 'sdp_objective', 'step_bar', 's_lam_min', 's_equi', 's_mvr',
-           's_sdp', 'choose_s', 'knockoff_root', 'haar_basis', 'knockoff_matrix', 'residual_coordinates',
-           'knockoff_products', 'noise_level', 'augment', 'Knockoffs', 'knockoffs_of', 'explicit_knockoffs']
+__all__ = ['S_CHOICES', 'gram', 'step_bar', 's_lam_min', 's_equi', 's_sdp', 'choose_s', 'knockoff_root', 'haar_basis',
+           'knockoff_matrix', 'residual_coordinates', 'knockoff_products', 'noise_level', 'augment', 'Knockoffs',
+           'knockoffs_of', 'explicit_knockoffs']
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #6b80ef62
 def _diagonal(s: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def _solve_lower(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     if L.ndim == 2: return solve_triangular(L, B, lower=True, check_finite=False)
     return np.array([_solve_lower(*pair) for pair in zip(L, B, strict=True)])
 
-def half_inverse(
+def _half_inverse(
     Sigma: np.ndarray, # (..., p, p)
 ) -> np.ndarray:       # (..., p, p)
     "A lower triangular K with K'K = (2 Sigma)^-1"
@@ -76,7 +76,7 @@ def _add_diagonal(H: np.ndarray, d: np.ndarray) -> np.ndarray:
     H[..., each, each] += d
     return H
 
-def mvr_objective(
+def _mvr_objective(
     K: np.ndarray, # (..., p, p): half inverse of Sigma
     s: np.ndarray, # (..., p)
 ) -> tuple:        # value (...), gradient (..., p), Hessian (..., p, p)
@@ -90,7 +90,7 @@ def mvr_objective(
         Mi2 *= 2
         return np.where(good, value, np.inf), slope, _add_diagonal(Mi2, 2 / s**3)
 
-def sdp_objective(
+def _sdp_objective(
     K: np.ndarray, # (..., p, p): half inverse of Sigma
     s: np.ndarray, # (..., p)
     mu: float,     # weight of the barriers
@@ -163,14 +163,14 @@ def s_equi(
     "Twice the smallest eigenvalue, for every column, at most 1"
     return np.minimum(2 * s_lam_min(Sigma), 1.0)
 
-def s_mvr(
+def _s_mvr(
     Sigma: np.ndarray, # (..., p, p)
 ) -> np.ndarray:       # (..., p)
     "The s that minimises tr(G^-1)"
     shape = Sigma.shape[:-1]
     Sigma = Sigma.reshape(-1, *Sigma.shape[-2:])
-    K = half_inverse(Sigma)
-    def objective(s, which): return mvr_objective(K if len(which) == len(K) else K[which], s)
+    K = _half_inverse(Sigma)
+    def objective(s, which): return _mvr_objective(K if len(which) == len(K) else K[which], s)
     free = 1 / (2 * (K**2).sum(-2))  # 1 / (Sigma^-1)_jj
     least = np.linalg.eigvalsh(Sigma / np.sqrt(free[:, :, None] * free[:, None, :]))[:, :1]
     return _newton(objective, free * least).reshape(shape)
@@ -180,16 +180,16 @@ def s_sdp(
 ) -> np.ndarray:       # (..., p)
     "The s of largest sum with 0 <= s <= 1 and S <= 2 Sigma, to a thousandth"
     if Sigma.ndim > 2: return np.array([s_sdp(one) for one in Sigma])
-    K = half_inverse(Sigma)[None] # a batch of one: NumPy before 2 takes a matrix beside a batch for vectors
+    K = _half_inverse(Sigma)[None] # a batch of one: NumPy before 2 takes a matrix beside a batch for vectors
     s = s_lam_min(Sigma) / 2
     mu = 1.0
-    def objective(s, which): return sdp_objective(K, s, mu)
+    def objective(s, which): return _sdp_objective(K, s, mu)
     while 3 * mu > _SDP_GAP * s.mean():
         mu /= 8
         s = _newton(objective, s[None])[0]
     return s
 
-S_CHOICES = {"lam_min": s_lam_min, "equi": s_equi, "sdp": s_sdp, "mvr": s_mvr}
+S_CHOICES = {"lam_min": s_lam_min, "equi": s_equi, "sdp": s_sdp, "mvr": _s_mvr}
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #f5c97edf
 def _check_s(Sigma: np.ndarray, s: np.ndarray) -> None:

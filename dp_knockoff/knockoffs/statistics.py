@@ -15,8 +15,8 @@ from ..core.variables import Variables
 from .fixed_x import step_bar
 
 # %% auto #0
-__all__ = ['ESTIMATES', 'CONTRASTS', 'PENALISED', 'ols', 'ridge', 'lasso', 'entry_points', 'lcd', 'csm', 'effect_signs',
-           'Statistic', 'swap', 'antisymmetry_error', 'check_statistic', 'evaluate']
+__all__ = ['ESTIMATES', 'CONTRASTS', 'ols', 'ridge', 'lasso', 'lcd', 'csm', 'effect_signs', 'Statistic', 'swap',
+           'antisymmetry_error', 'check_statistic', 'evaluate']
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #3d4e28db
 def ols(
@@ -256,7 +256,7 @@ def _entry_points(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     first = inside.argmax(axis=1)
     return np.where(inside[:, -1], knots[np.maximum(first - 1, 0)], 0.0)
 
-def entry_points(
+def _entry_points(
     A: np.ndarray, # (..., 2p, 2p), positive semidefinite
     b: np.ndarray, # (..., 2p)
 ) -> np.ndarray:   # (..., 2p)
@@ -293,9 +293,9 @@ def effect_signs(
     return np.where(variables.sizes == 1, signs[..., first], 0)
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #3419b6ae
-ESTIMATES = {"ols": ols, "ridge": ridge, "lasso": lasso, "path": entry_points}
+ESTIMATES = {"ols": ols, "ridge": ridge, "lasso": lasso, "path": _entry_points}
 CONTRASTS = {"csm": csm, "lcd": lcd}
-PENALISED = ("ridge", "lasso")
+_PENALISED = ("ridge", "lasso")
 
 @dataclass(frozen=True)
 class Statistic:
@@ -307,7 +307,7 @@ class Statistic:
     def __post_init__(self):
         check_option("estimate", self.estimate, list(ESTIMATES))
         check_option("contrast", self.contrast, list(CONTRASTS))
-        if self.estimate in PENALISED:
+        if self.estimate in _PENALISED:
             check_positive("penalty", self.penalty, f"{self.estimate!r} needs its weight")
         elif self.penalty is not None:
             raise InputError("penalty", self.penalty, f"has no meaning for {self.estimate!r}",

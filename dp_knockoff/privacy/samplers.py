@@ -12,10 +12,10 @@ import numpy as np
 from ..core.errors import InputError, check_option, check_positive, stream
 
 # %% auto #0
-__all__ = ['LEAST_STEPS', 'check_release', 'check_lattice', 'NumpySampler', 'SecureSampler', 'noisy_count', 'as_sampler']
+__all__ = ['LEAST_STEPS', 'check_lattice', 'NumpySampler', 'SecureSampler', 'noisy_count', 'as_sampler']
 
 # %% ../../nbs/3_privacy/samplers.ipynb #80f4ecc6
-def check_release(
+def _check_release(
     value, # number or array to be released
     scale, # of the noise
 ) -> np.ndarray:
@@ -86,7 +86,7 @@ class NumpySampler:
         purpose: str, # what is released: one seed gives unrelated noise for different purposes
     ) -> np.ndarray:
         "The value with Gaussian noise of standard deviation `scale` on every entry"
-        value = check_release(value, scale)
+        value = _check_release(value, scale)
         return value + scale * self._rng(purpose).standard_normal(value.shape)
 
     def laplace(self,
@@ -95,7 +95,7 @@ class NumpySampler:
         purpose: str, # what is released
     ) -> np.ndarray:
         "The value with Laplace noise of scale `scale` on every entry"
-        value = check_release(value, scale)
+        value = _check_release(value, scale)
         return value + scale * self._rng(purpose).laplace(size=value.shape)
 
     def lattice(self,
@@ -127,7 +127,7 @@ class SecureSampler:
     def __init__(self): _opendp()
 
     def _release(self, make, distance, value, scale):
-        value = check_release(value, scale)
+        value = _check_release(value, scale)
         if scale == 0: return value
         dp = _opendp()
         domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))

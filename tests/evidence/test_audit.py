@@ -32,16 +32,16 @@ from dp_knockoff.evidence.audit import (
     Leak,
     RecordingSampler,
     ReplayingSampler,
-    assert_white,
+    _assert_white,
+    _difference,
+    _distances,
+    _privacy_loss,
+    _squared_distance,
+    _worst_pair,
     audit_release,
-    difference,
-    distances,
     epsilon_lower_bound,
-    privacy_loss,
     record,
     replay,
-    squared_distance,
-    worst_pair,
 )
 from dp_knockoff.filters import labels_method as method_labels
 from dp_knockoff.filters import moments_method as method_moments
@@ -83,7 +83,7 @@ LABELS = dict(epsilon=1.0, delta=.1, response_bound=6.0, sigma=1.0, intercept=Fa
 def first_row(x, t): return np.vstack([x, X[1:]]), np.append(t, Y[1:])
 
 
-PAIRS = {"worst": worst_pair(X, Y, 2.0, 6.0),
+PAIRS = {"worst": _worst_pair(X, Y, 2.0, 6.0),
          "long": (first_row([1e3, 0, 0], 5.0), first_row([0, 1e3, 0], -5.0)),
          "large": (first_row([2, 0, 0], 1e5), first_row([2, 0, 0], -1e5)),
          "all or nothing": (first_row([1e6] * 3, 1e6), first_row([0] * 3, 0.0))}
@@ -109,11 +109,11 @@ def test_losses_are_log_ratios_of_densities():
     (a, b), (c, d) = first.draws, second.draws
     by_hand = laplace.logpdf(a.output, 1.0, 2.0) - laplace.logpdf(a.output, 4.0, 2.0)
     by_hand += norm.logpdf(b.output[0], 1.0, 3.0) - norm.logpdf(b.output[0], 4.0, 3.0)
-    assert np.isclose(privacy_loss(first.draws, second.draws), by_hand)
+    assert np.isclose(_privacy_loss(first.draws, second.draws), by_hand)
     assert (c.output == a.output).all() and (d.output == b.output).all()
     assert np.isclose(a.log_density, laplace.logpdf(a.output, 1.0, 2.0))
     assert np.isclose(b.log_density, norm.logpdf(b.output, [1.0, 1.0], 3.0).sum())
-    assert np.allclose(distances(first.draws, second.draws), [1.5, 1.0])
+    assert np.allclose(_distances(first.draws, second.draws), [1.5, 1.0])
     assert first.name == second.name == NumpySampler.name
     assert np.allclose(b.noise, (b.output - [1.0, 1.0]) / 3) and as_sampler(first) is first
     assert first.private is second.private is False
@@ -130,20 +130,20 @@ def test_lattice_draws_are_integers_with_a_scale_for_each_entry():
     (a,), (b,) = first.draws, second.draws
     assert a.law == "lattice" and a.value.dtype == a.output.dtype == b.output.dtype == np.int64
     assert np.isclose(a.log_density, norm.logpdf(a.noise).sum() - np.log([2e6, 5e6, 2e6]).sum())
-    assert np.isclose(distances([a], [b]), np.sqrt(2))
-    assert squared_distance([a], [b]) == 2 and isinstance(squared_distance([a], [b]), Fraction)
+    assert np.isclose(_distances([a], [b]), np.sqrt(2))
+    assert _squared_distance([a], [b]) == 2 and isinstance(_squared_distance([a], [b]), Fraction)
     loss = ((b.output - b.value)**2 / b.scale**2).sum() - ((a.output - a.value)**2 / a.scale**2).sum()
-    assert np.isclose(privacy_loss([a], [b]), loss / 2)
+    assert np.isclose(_privacy_loss([a], [b]), loss / 2)
 
 
 def test_squared_distances_do_not_round():
     def draw(value, scale=1e3): return [Draw("a", "lattice", np.array(value), np.array(scale), np.array(0))]
     big = 2**62
-    assert squared_distance(draw([big, 0]), draw([big - 1, 0])) == Fraction(1, 10**6)
-    assert squared_distance(draw(0, .1), draw(1, .1)) == 1 / Fraction(.1)**2 != 100
-    assert squared_distance(draw(5), draw(5)) == 0 and squared_distance(draw(0), draw(0, 2e3)) == np.inf
-    assert squared_distance(draw(0, [1e3, 0.0]), draw([0, 1], [1e3, 0.0])) == np.inf
-    together = squared_distance(draw(0) + draw([1, 2]), draw(3) + draw([1, 0]))
+    assert _squared_distance(draw([big, 0]), draw([big - 1, 0])) == Fraction(1, 10**6)
+    assert _squared_distance(draw(0, .1), draw(1, .1)) == 1 / Fraction(.1)**2 != 100
+    assert _squared_distance(draw(5), draw(5)) == 0 and _squared_distance(draw(0), draw(0, 2e3)) == np.inf
+    assert _squared_distance(draw(0, [1e3, 0.0]), draw([0, 1], [1e3, 0.0])) == np.inf
+    together = _squared_distance(draw(0) + draw([1, 2]), draw(3) + draw([1, 0]))
     assert together == Fraction(9 + 4, 10**6)
 
 
@@ -162,12 +162,12 @@ def test_scales_that_differ_or_vanish_are_infinitely_far():
         recorder = RecordingSampler(NumpySampler(0))
         recorder.gaussian(value, scale, "a")
         return recorder.draws
-    assert distances(draw(1.0, 0.0), draw(2.0, 0.0)) == np.inf
-    assert distances(draw(0.0, 0.0), draw(0.0, 1.0)) == np.inf
-    assert distances(draw(0.0, 1.0), draw(0.0, 1.0)) == 0
+    assert _distances(draw(1.0, 0.0), draw(2.0, 0.0)) == np.inf
+    assert _distances(draw(0.0, 0.0), draw(0.0, 1.0)) == np.inf
+    assert _distances(draw(0.0, 1.0), draw(0.0, 1.0)) == 0
     def bare(x, y, sampler): sampler.gaussian(x, 0.0, "a")
     first = record(bare, (1.0, 0), NumpySampler(0))
-    assert privacy_loss(first.draws, replay(bare, (2.0, 0), first).draws) == np.inf
+    assert _privacy_loss(first.draws, replay(bare, (2.0, 0), first).draws) == np.inf
 
 
 @pytest.mark.parametrize("second, words", [
@@ -190,7 +190,7 @@ def test_whatever_else_differs_is_a_leak(second, words):
     ([{"a": np.ones(1)}], [{"a": np.zeros(1)}], False),
 ])
 def test_outcomes_are_compared_bit_by_bit(a, b, same):
-    assert (difference(a, b) == "") == same
+    assert (_difference(a, b) == "") == same
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0, .5), st.floats(1e-6, .5))
@@ -214,11 +214,11 @@ def test_epsilon_bound_at_the_ends_and_its_refusals():
 
 def test_white_noise():
     z = stream(0, "white").standard_normal((200, 8))
-    assert 0 < assert_white(z) < .4
+    assert 0 < _assert_white(z) < .4
     twice = z.copy()
     twice[:, 3] = z[:, 5]
     for bad in (twice, 1.2 * z, .8 * z, z + .3, np.sign(z), np.cumsum(z, axis=1) / np.sqrt(np.arange(1, 9))):
-        assert fires(assert_white, bad)
+        assert fires(_assert_white, bad)
 
 
 def test_audits_refuse_what_is_no_pair():
@@ -306,7 +306,7 @@ def test_several_rounds_come_close_to_what_one_pair_can_spend(options, rounds):
     ceiling = max(most(c, rounds) for c in np.linspace(0, 1, 101))
     if options is PRIVATE: ceiling = SEARCH + (1 - SEARCH) * ceiling
     first, second = draws_of_every_kind_moved({**options, "rounds": rounds})
-    spent = squared_distance(first, second) / Fraction(WHOLE)**2
+    spent = _squared_distance(first, second) / Fraction(WHOLE)**2
     assert .9985 * ceiling < spent < ceiling
     order = [d.purpose for d in first if "probe" not in d.purpose]
     later = [f"{what} {k}" for k in range(1, rounds) for what in ("residuals", "clamped residuals")]
@@ -351,7 +351,7 @@ def test_all_that_a_selection_knows_was_drawn():
     for k in range(10):
         first = record(run, (X, Y), NumpySampler(k))
         second = replay(run, (rng.standard_cauchy(X.shape) * 1e3, rng.integers(0, 2, len(Y))), first)
-        assert difference(first.outcome, second.outcome) == "" and isinstance(first.outcome.W, np.ndarray)
+        assert _difference(first.outcome, second.outcome) == "" and isinstance(first.outcome.W, np.ndarray)
     def labels(y, _, sampler): return ask("labels", X, y, **LABELS, sampler=sampler)
     first = record(labels, (Y, None), NumpySampler(0))
     second = replay(labels, (rng.standard_cauchy(len(Y)), None), first)
@@ -405,19 +405,19 @@ def test_noise_of_rounds_is_fresh(monkeypatch):
     def noise():
         recorded = [record(run, (X, Y), NumpySampler(k)).draws for k in range(80)]
         return np.array([np.concatenate([draw.noise for draw in draws]) for draws in recorded])
-    assert_white(noise())
+    _assert_white(noise())
     def shared(self, purpose): return stream(self.random_state, "noise")
     def one_seed(self, purpose): return stream(0, purpose)
     for reused in (shared, one_seed):
         monkeypatch.setattr(NumpySampler, "_rng", reused)
-        assert fires(assert_white, noise())
+        assert fires(_assert_white, noise())
 
 
 def test_random_names_are_not_compared_but_counted():
     def run(X, y, sampler): return MomentsMethod(**PUBLIC).release(X, y, sampler=sampler)
     one, two = (record(run, (X, Y), NumpySampler(0)).outcome for _ in range(2))
-    assert one.ids != two.ids and difference(one, two) == ""
-    assert "ids" in difference(one, replace(two, ids=(*two.ids, "another")))
+    assert one.ids != two.ids and _difference(one, two) == ""
+    assert "ids" in _difference(one, replace(two, ids=(*two.ids, "another")))
 
 
 # ---------------------------------------------------------------- mutants of the package: each must be caught
@@ -627,7 +627,7 @@ MORE = {  # what a mutant spends more on this pair, as a share of mu^2
 
 @pytest.mark.parametrize("name", MORE)
 def test_mutants_spend_as_much_more_as_they_should(name, monkeypatch):
-    def spent(): return float(squared_distance(*draws_of_every_kind_moved(PUBLIC)) / Fraction(WHOLE)**2)
+    def spent(): return float(_squared_distance(*draws_of_every_kind_moved(PUBLIC)) / Fraction(WHOLE)**2)
     right = spent()
     for part in MUTANTS[name]: monkeypatch.setattr(*part)
     assert np.isclose(spent() - right, MORE[name], rtol=1e-4)
@@ -693,7 +693,7 @@ def test_the_papers_scales_depend_on_the_data():
     paper = dict(epsilon=.5, delta=.05, row_bound=1.0, sigma=1.0, beta_norm=3.0, random_state=0)
     def run(X, y, sampler): return ask("one", X, y, **paper, sampler=sampler)
     one, two = (record(run, (X, y), NumpySampler(0)).draws for X in (X1, X2))
-    assert np.isinf(distances(one, two)).all() and np.allclose(one[0].value, two[0].value)
+    assert np.isinf(_distances(one, two)).all() and np.allclose(one[0].value, two[0].value)
 
 
 def test_a_result_that_holds_a_row_norm_is_a_leak():
@@ -785,7 +785,7 @@ def test_correlated_noise_is_judged_by_the_law_of_a_correlation():
     noise = np.column_stack([one, two])
     level = 3 * pearsonr(one, two).pvalue
     assert level < 1e-3
-    assert fires(assert_white, noise, 1.001 * level) and not fires(assert_white, noise, .999 * level)
+    assert fires(_assert_white, noise, 1.001 * level) and not fires(_assert_white, noise, .999 * level)
 
 
 # ---------------------------------------------------------------- what follows from a dictionary
@@ -834,7 +834,7 @@ def worst_ratio(run, pairs, transcripts=1):
     def spent(one, two, seed):
         first = record(run, (one, None), NumpySampler(seed))
         assert first.draws, first.outcome
-        return squared_distance(first.draws, replay(run, (two, None), first).draws)
+        return _squared_distance(first.draws, replay(run, (two, None), first).draws)
     worst = max(spent(*pair, k) for pair in pairs for k in range(transcripts))
     if worst == np.inf: return np.inf
     return float(worst / Fraction(analytic_ratio(Budget(**BUDGET)))**2)**.5

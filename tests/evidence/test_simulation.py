@@ -12,36 +12,36 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE, planted
 from dp_knockoff.data.moments import MOST_ROWS, Moments
 from dp_knockoff.evidence.simulation import (
-    CHUNK,
+    _CHUNK,
     METHODS,
     RUNS,
     SIZES,
-    Batch,
     Experiment,
     Point,
-    World,
-    clamped_normal,
-    clip_for,
-    clipped_law,
-    clipped_world,
-    draw_batch,
+    _Batch,
+    _clamped_normal,
+    _clip_for,
+    _clipped_law,
+    _clipped_world,
+    _draw_batch,
+    _noise_scales,
+    _normal_scores,
+    _pair_transform,
+    _paper_method,
+    _point,
+    _release_worlds,
+    _run_moments,
+    _run_none,
+    _run_one,
+    _run_products,
+    _run_rows,
+    _run_two,
+    _solve_blocks,
+    _World,
     measure,
-    noise_scales,
-    normal_scores,
-    pair_transform,
-    paper_method,
-    point,
-    release_worlds,
     run_chunk,
-    run_moments,
-    run_none,
-    run_one,
-    run_products,
-    run_rows,
-    run_two,
     simulate,
     simulated_moments,
-    solve_blocks,
 )
 from dp_knockoff.filters.estimate import estimate_coefficients
 from dp_knockoff.filters.methods import ask
@@ -102,13 +102,13 @@ def test_gram_matrices_are_wishart():
     X = rng.standard_normal((20_000, 8, 3)) @ np.linalg.cholesky(e.population).T
     def entries(S):
         return np.column_stack([S[:, 0, 0], S[:, 2, 2], S[:, 0, 1], S[:, 0, 2], np.log(np.linalg.det(S))])
-    assert_same_law(entries(draw_batch(e, 8, 20_000, rng).XtX), entries(X.transpose(0, 2, 1) @ X))
+    assert_same_law(entries(_draw_batch(e, 8, 20_000, rng).XtX), entries(X.transpose(0, 2, 1) @ X))
 
 
 def test_the_coefficients_of_a_batch_solve_the_normal_equations_in_law():
     "Mean C beta and covariance sigma^2 G^-1, given the design"
     e, rng = replace(SMALL, sigma=1.5, rho=.4), np.random.default_rng(0)
-    b = draw_batch(e, 50, 20_000, rng)
+    b = _draw_batch(e, 50, 20_000, rng)
     L = np.linalg.cholesky(gram(b.Sigma, np.repeat(b.s, 8, axis=1)))
     error = b.coef - np.concatenate([b.C * b.beta, np.zeros_like(b.beta)], axis=1)
     Z = np.einsum("tji,tj->ti", L, error) / 1.5
@@ -117,10 +117,10 @@ def test_the_coefficients_of_a_batch_solve_the_normal_equations_in_law():
 
 
 def test_signals_of_a_batch():
-    b = draw_batch(replace(SMALL, amplitude=2.5), 100, 4000, np.random.default_rng(0))
+    b = _draw_batch(replace(SMALL, amplitude=2.5), 100, 4000, np.random.default_rng(0))
     assert ((b.beta == 2.5).sum(1) == 4).all() and ((b.beta == 0).sum(1) == 4).all()
     assert np.allclose((b.beta != 0).mean(0), .5, atol=.04)
-    assert isinstance(b, Batch) and b.B == SMALL.row_bound(100)
+    assert isinstance(b, _Batch) and b.B == SMALL.row_bound(100)
 
 
 # ---------------------------------------------------------------- Methods I and II
@@ -134,33 +134,33 @@ def test_blocks_solve_what_the_full_matrix_solves(repaired):
         s, c = rng.uniform(.2, .9), rng.standard_normal(10)
         A = gram(Sigma, np.full(5, s))
         M = 2 * Sigma - s * np.eye(5)
-        blocks = solve_blocks(M[None], np.array([[s]]), pair_transform(c)[None], repaired)
-        assert np.allclose(ols(repair(A) if repaired else A, c), pair_transform(blocks)[0])
+        blocks = _solve_blocks(M[None], np.array([[s]]), _pair_transform(c)[None], repaired)
+        assert np.allclose(ols(repair(A) if repaired else A, c), _pair_transform(blocks)[0])
 
 
 @pytest.mark.parametrize("bounds", ["paper", "corrected", "tight", "coupled"])
 def test_scales_are_those_of_a_real_run(bounds):
     e = replace(SMALL, bounds=bounds, epsilon=.9, delta=.2)
-    b = replace(draw_batch(e, 5000, 1, np.random.default_rng(0)), B=10.)
+    b = replace(_draw_batch(e, 5000, 1, np.random.default_rng(0)), B=10.)
     scatter = np.block([[b.XtX[0], np.ones((8, 1))], [np.ones((1, 8)), np.array([[9e3]])]])
     m = Moments(5000, np.zeros(9), scatter, 9.9, tuple("abcdefgh"))
     public = dict(epsilon=.9, delta=.2, row_bound=10., sigma=1., beta_norm=9., bounds=bounds)
     public |= dict(simulation=True, random_state=0)
     two = list(ask("two", m, **public).noise.values())
-    assert np.allclose(noise_scales(paper_method(MethodTwo, e, b), b, 1)[0], two, rtol=1e-12)
+    assert np.allclose(_noise_scales(_paper_method(MethodTwo, e, b), b, 1)[0], two, rtol=1e-12)
     if bounds == "coupled": return
     one = list(ask("one", m, **public).noise.values())
-    assert np.allclose(noise_scales(paper_method(MethodOne, e, b), b, 3)[0], one, rtol=1e-12)
+    assert np.allclose(_noise_scales(_paper_method(MethodOne, e, b), b, 3)[0], one, rtol=1e-12)
 
 
 @pytest.mark.parametrize("repaired", [False, True])
 def test_the_methods_on_a_batch_are_the_methods(repaired):
     "The same noise, written out with the full 2p x 2p matrices"
     e, T, p = replace(SMALL, repaired=repaired), 6, 8
-    b = draw_batch(e, 5000, T, np.random.default_rng(0))
-    one, two = run_one(e, b, np.random.default_rng(5)), run_two(e, b, np.random.default_rng(6))
-    scales_one = noise_scales(paper_method(MethodOne, e, b), b, 3)
-    scales_two = noise_scales(paper_method(MethodTwo, e, b), b, 1)
+    b = _draw_batch(e, 5000, T, np.random.default_rng(0))
+    one, two = _run_one(e, b, np.random.default_rng(5)), _run_two(e, b, np.random.default_rng(6))
+    scales_one = _noise_scales(_paper_method(MethodOne, e, b), b, 3)
+    scales_two = _noise_scales(_paper_method(MethodTwo, e, b), b, 1)
     rng, above = np.random.default_rng(5), np.triu_indices(p, 1)
     upper, laplace = rng.standard_normal((T, len(above[0]))), rng.laplace(size=(T, 1))
     white, white_two = rng.standard_normal((T, 2 * p)), np.random.default_rng(6).standard_normal((T, 2 * p))
@@ -170,18 +170,18 @@ def test_the_methods_on_a_batch_are_the_methods(repaired):
         theta[above] = gram_scale * upper[t]
         A = gram(b.Sigma[t] + theta + theta.T, np.full(p, b.lam[t, 0] + lam_scale * laplace[t, 0]))
         exact = gram(b.Sigma[t], np.full(p, b.lam[t, 0])) @ b.coef[t]
-        c = exact + product_scale * pair_transform(white[t])
+        c = exact + product_scale * _pair_transform(white[t])
         assert np.allclose(one[t], Statistic()(repair(A) if repaired else A, c))
         assert np.allclose(two[t], csm(b.coef[t] + scales_two[t] * white_two[t]))
 
 
 def test_contrasts_and_the_filter_without_privacy():
-    b = draw_batch(SMALL, 100, 5, np.random.default_rng(0))
-    assert np.array_equal(run_none(SMALL, b, None), csm(b.coef))
-    assert np.array_equal(run_none(replace(SMALL, contrast="lcd"), b, None), lcd(b.coef))
-    b = draw_batch(SMALL, 10**6, 5, np.random.default_rng(0))
-    tight = run_one(replace(SMALL, bounds="tight"), b, np.random.default_rng(1))
-    coupled = run_one(replace(SMALL, bounds="coupled"), b, np.random.default_rng(1))
+    b = _draw_batch(SMALL, 100, 5, np.random.default_rng(0))
+    assert np.array_equal(_run_none(SMALL, b, None), csm(b.coef))
+    assert np.array_equal(_run_none(replace(SMALL, contrast="lcd"), b, None), lcd(b.coef))
+    b = _draw_batch(SMALL, 10**6, 5, np.random.default_rng(0))
+    tight = _run_one(replace(SMALL, bounds="tight"), b, np.random.default_rng(1))
+    coupled = _run_one(replace(SMALL, bounds="coupled"), b, np.random.default_rng(1))
     assert np.array_equal(tight, coupled) # coupling is Method II's
 
 
@@ -189,9 +189,9 @@ def test_a_method_that_refuses_selects_nothing():
     e = Experiment(p=40, k=20)
     rates = run_chunk(e, ["none", "one", "two"], 90, 0, 30, 0)
     assert rates["two"].max() == 0 and rates["none"][1].mean() > .1
-    short = replace(draw_batch(e, 90, 3, np.random.default_rng(0)), B=50.)
-    assert np.isnan(run_one(e, short, np.random.default_rng(0))).all()
-    assert np.isnan(run_two(e, short, np.random.default_rng(0))).all()
+    short = replace(_draw_batch(e, 90, 3, np.random.default_rng(0)), B=50.)
+    assert np.isnan(_run_one(e, short, np.random.default_rng(0))).all()
+    assert np.isnan(_run_two(e, short, np.random.default_rng(0))).all()
     assert knockoff_threshold(np.zeros(5), .2) == np.inf
 
 
@@ -202,7 +202,7 @@ def test_a_clamped_normal_variable():
     x = np.linspace(-9, 9, 200_001)
     density = np.exp(-x**2 / 2) / np.exp(-x**2 / 2).sum()
     a = np.array([.3, 1.0, 2.5, 6.0])
-    inside, square = clamped_normal(a)
+    inside, square = _clamped_normal(a)
     assert np.allclose(inside, [density @ (np.abs(x) < bound) for bound in a], atol=1e-4)
     assert np.allclose(square, [density @ np.minimum(x**2, bound**2) for bound in a], atol=1e-4)
 
@@ -212,21 +212,21 @@ def test_clipped_law_against_rows():
     e, n = Experiment(p=8, k=3, rho=.5, amplitude=1.0, sigma=1.5), 200_000
     rng = stream(3, "rows")
     X = rng.standard_normal((n, 8)) @ np.linalg.cholesky(e.population).T
-    w = np.minimum(1, clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
-    T, root, w2 = clipped_law(8, .5)
+    w = np.minimum(1, _clip_for(e).row_bound / np.linalg.norm(X, axis=1))[:, None]
+    T, root, w2 = _clipped_law(8, .5)
     assert np.allclose((X * w).T @ (X * w) / n, T @ e.population @ T.T, atol=.01)
     assert np.allclose((X * w**2).T @ (X * w**2) / n, root @ root.T, atol=.01)
     assert abs((w**2).mean() - w2) < .005
-    b = draw_batch(e, n, 4, rng)
-    world = clipped_world(e, b)
-    assert isinstance(world, World) and (world.n, world.sigma, world.w2) == (n, 1.5, w2)
+    b = _draw_batch(e, n, 4, rng)
+    world = _clipped_world(e, b)
+    assert isinstance(world, _World) and (world.n, world.sigma, world.w2) == (n, 1.5, w2)
     assert np.allclose(world.gram, T @ b.XtX @ T.T)
     assert (world.beta == b.beta).all() and (world.root == root).all()
 
 
 def release_rows(e, n, trials, rounds):
     "What the filter releases of rows: each by itself"
-    clip, found = clip_for(e), []
+    clip, found = _clip_for(e), []
     budget = e.budget(n)
     method = MomentsMethod(epsilon=budget.epsilon, delta=budget.delta, row_bound=clip.row_bound,
                            response_bound=clip.response_bound, intercept=False, rounds=rounds)
@@ -246,9 +246,9 @@ def release_rows(e, n, trials, rounds):
 def test_releases_without_rows_are_those_of_rows(rounds, amplitude):
     "Means of every kind of number that is released, for weak signals and for strong ones; and its scales"
     e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=amplitude), 2000, 150
-    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = _draw_batch(e, n, T, stream(0, "batch"))
     b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, amplitude, 0.0), (T, 1)))
-    batch = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(0, "noise"), rounds)
+    batch = _release_worlds(_clipped_world(e, b), _clip_for(e), e.budget(n), stream(0, "noise"), rounds)
     rows = release_rows(e, n, T, rounds)
     for name in ("gram_sd", "clamped_sd", "weights_sd"):
         assert np.isclose(getattr(batch, name), getattr(rows[0], name), rtol=1e-9), name
@@ -271,9 +271,9 @@ def test_releases_without_rows_are_those_of_rows(rounds, amplitude):
 def test_scores_without_rows_are_those_of_rows():
     "|z| of nulls and of signals, four rounds"
     e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=.15), 2000, 150
-    b = draw_batch(e, n, T, stream(0, "batch"))
+    b = _draw_batch(e, n, T, stream(0, "batch"))
     b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, .15, 0.0), (T, 1)))
-    Z = run_moments(e, b, stream(0, "noise"))
+    Z = _run_moments(e, b, stream(0, "noise"))
     rows = []
     for r in release_rows(e, n, T, None):
         found = r.estimate()
@@ -287,10 +287,10 @@ def test_scores_without_rows_are_those_of_rows():
 
 def test_scores_are_estimates_over_their_standard_deviations_trial_by_trial():
     e, n, T = Experiment(p=12, k=5, rho=.4, epsilon=1.0, delta=1e-3), 3000, 6
-    b = draw_batch(e, n, T, stream(0, "batch"))
-    released = release_worlds(clipped_world(e, b), clip_for(e), e.budget(n), stream(1, "noise"))
-    z = normal_scores(released)
-    assert np.allclose(run_moments(e, b, stream(1, "noise")), np.abs(z))
+    b = _draw_batch(e, n, T, stream(0, "batch"))
+    released = _release_worlds(_clipped_world(e, b), _clip_for(e), e.budget(n), stream(1, "noise"))
+    z = _normal_scores(released)
+    assert np.allclose(_run_moments(e, b, stream(1, "noise")), np.abs(z))
     assert released.products.shape == (4, T, 12)
     for t in range(T):
         own = {name: getattr(released, name)[t] for name in ("gram", "weights", "variances", "variance_sd")}
@@ -306,8 +306,8 @@ def test_scores_are_estimates_over_their_standard_deviations_trial_by_trial():
 def test_noise_of_a_release_without_rows_is_what_it_says():
     "A world without regression noise and with exact starts: what is left is the noise"
     T, d, n = 4000, 3, 1000
-    world = World(n, np.tile(400 * np.eye(d), (T, 1, 1)), np.zeros((T, d)), 1e-9, .5, np.eye(d))
-    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), Budget(1.0, 1e-4), stream(0, "noise"), 1)
+    world = _World(n, np.tile(400 * np.eye(d), (T, 1, 1)), np.zeros((T, d)), 1e-9, .5, np.eye(d))
+    r = _release_worlds(world, Clip(2.0, 3.0, intercept=False), Budget(1.0, 1e-4), stream(0, "noise"), 1)
     E = r.gram - 400 * np.eye(d)
     noise = np.column_stack([E[:, 0, 1] / r.gram_sd, E[:, 1, 1] / r.gram_sd / np.sqrt(2),
                              r.products[0] / r.product_sds[0][:, None], r.squares[0] / r.square_sds[0],
@@ -320,9 +320,9 @@ def test_noise_of_a_release_without_rows_is_what_it_says():
 def test_the_moments_filter_selects_by_benjamini_and_hochberg_and_others_by_knockoffs():
     name = "simulation n=3000 chunk=2"
     e = replace(SMALL, amplitude=.2)
-    b = draw_batch(e, 3000, 20, stream(5, name))
-    Z = run_moments(e, b, stream(5, f"{name} method=moments"))
-    W = run_none(e, b, None)
+    b = _draw_batch(e, 3000, 20, stream(5, name))
+    Z = _run_moments(e, b, stream(5, f"{name} method=moments"))
+    W = _run_none(e, b, None)
     found = run_chunk(e, ["none", "moments"], 3000, 2, 20, 5)
     tests = np.array([z >= bh_threshold(z, e.fdr) for z in Z])
     knockoffs = np.array([w >= knockoff_threshold(w, e.fdr) for w in W])
@@ -332,11 +332,11 @@ def test_the_moments_filter_selects_by_benjamini_and_hochberg_and_others_by_knoc
 
 def test_bounds_of_the_simulator_are_those_of_the_trials():
     "Exactly for independent columns; on average over the places of the signals for correlated ones"
-    clip = clip_for(Experiment())
+    clip = _clip_for(Experiment())
     _, _, _, B, By = planted(10)(np.random.default_rng(0))
     assert np.isclose(clip.row_bound, B) and np.isclose(clip.response_bound, By) and not clip.intercept
     squares = [planted(10, rho=.5)(np.random.default_rng(k))[4]**2 for k in range(2000)]
-    assert np.isclose(clip_for(Experiment(rho=.5)).response_bound**2, np.mean(squares), rtol=.02)
+    assert np.isclose(_clip_for(Experiment(rho=.5)).response_bound**2, np.mean(squares), rtol=.02)
 
 
 # ---------------------------------------------------------------- points
@@ -349,7 +349,7 @@ def test_response_bounds_are_standard_deviations_of_a_response(rho, sigma):
     places = np.argsort(rng.random((4000, 6)), axis=1) < 3
     beta = 2.0 * places
     spread = np.sqrt(np.mean(np.einsum("ti,ij,tj->t", beta, e.population, beta)) + sigma**2)
-    assert np.isclose(clip_for(e).response_bound, ROW_SHARE * RESPONSE_SDS * spread, rtol=.02)
+    assert np.isclose(_clip_for(e).response_bound, ROW_SHARE * RESPONSE_SDS * spread, rtol=.02)
     assert np.isclose(simulation._response_bound(e), RESPONSE_SDS * spread, rtol=.02)
 
 
@@ -357,8 +357,8 @@ def test_noise_on_variances_is_that_of_a_release_along_the_same_directions():
     "Also where they are nearly parallel"
     T, d, n, budget = 3, 4, 5000, Budget(1.0, 1e-4)
     G = n * (.1 * np.eye(d) + .9)
-    world = World(n, np.tile(G, (T, 1, 1)), np.zeros((T, d)), 1.0, .5, np.linalg.cholesky(G / n))
-    r = release_worlds(world, Clip(2.0, 3.0, intercept=False), budget, stream(0, "noise"), 3)
+    world = _World(n, np.tile(G, (T, 1, 1)), np.zeros((T, d)), 1.0, .5, np.linalg.cholesky(G / n))
+    r = _release_worlds(world, Clip(2.0, 3.0, intercept=False), budget, stream(0, "noise"), 3)
     for k in range(T):
         directions = on_directions(r.inverse[0][k])
         clip = Clip(2.0, float(r.bounds[-1, k]), intercept=False)
@@ -372,7 +372,7 @@ def test_variances_are_those_along_the_rows_of_the_inverse():
     rng, n, d, sigma = np.random.default_rng(0), 500, 3, 2.0
     Q = np.linalg.inv(n * np.array([[2.0, .9, 0], [.9, 1.0, .3], [0, .3, .5]]))
     root = rng.standard_normal((d, d))
-    world = World(n, np.eye(d)[None], np.zeros((1, d)), sigma, .5, root)
+    world = _World(n, np.eye(d)[None], np.zeros((1, d)), sigma, .5, root)
     r = SimpleNamespace(inverse=(Q[None], None), bounds=np.ones((1, 1)))
     found = simulation._noisy_variances(world, r, np.zeros(1), np.ones(1), 1e12, Clip(2.0, 3.0), rng)
     q = [row / np.linalg.norm(row) for row in Q]
@@ -380,8 +380,8 @@ def test_variances_are_those_along_the_rows_of_the_inverse():
 
 
 def test_numbers_depend_on_the_seed_only():
-    runs = [simulate(SMALL, [2000, 5000], trials=2 * CHUNK + 7, seed=3, jobs=jobs) for jobs in (1, 2, 5)]
-    assert runs[0] == runs[1] == runs[2] and {pt.trials for pt in runs[0]} == {2 * CHUNK + 7}
+    runs = [simulate(SMALL, [2000, 5000], trials=2 * _CHUNK + 7, seed=3, jobs=jobs) for jobs in (1, 2, 5)]
+    assert runs[0] == runs[1] == runs[2] and {pt.trials for pt in runs[0]} == {2 * _CHUNK + 7}
     both = simulate(SMALL, [2000, 5000], ["none", "two"], trials=20, seed=3)
     assert simulate(SMALL, [5000], ["two"], trials=20, seed=3)[0] == both[3]
     assert (simulate(SMALL, [5000], ["none"], trials=200, seed=4)
@@ -408,7 +408,7 @@ def test_every_draw_has_a_stream_of_its_own(monkeypatch):
         return original(seed, name)
 
     monkeypatch.setattr(simulation, "stream", recording)
-    simulate(SMALL, [2000, 3000], trials=CHUNK + 1)
+    simulate(SMALL, [2000, 3000], trials=_CHUNK + 1)
     names = [name for name in names if not name.startswith("clipped")] # drawn once, for all
     assert len(names) == len(set(names)) == 2 * 2 * 6                  # sizes x chunks x (data and methods)
 
@@ -420,7 +420,7 @@ def test_points_are_told_as_they_are_finished():
 
 
 def test_a_point():
-    pt = point("two", 7, np.array([[0, .5, .1, .2], [1., 1, 0, 0]]))
+    pt = _point("two", 7, np.array([[0, .5, .1, .2], [1., 1, 0, 0]]))
     expected = [.2, .5, .25, np.std([0, .5, .1, .2]) / 2]
     assert np.allclose([pt.fdr, pt.power, pt.power_se, pt.fdr_se], expected) and pt.trials == 4
     assert (pt.method, pt.n) == ("two", 7)
@@ -435,19 +435,19 @@ def test_words_and_sizes():
 
 def test_rows_of_any_design():
     def binary(rng): return rng.integers(0, 2, (3000, 8)) - .5
-    rates, again = (run_rows(replace(SMALL, k=6), binary, trials=10, seed=1) for _ in range(2))
+    rates, again = (_run_rows(replace(SMALL, k=6), binary, trials=10, seed=1) for _ in range(2))
     assert rates["none"].shape == (2, 10) and rates["none"][1].mean() == 1
     assert set(rates) == set(METHODS) and all((rates[m] == again[m]).all() for m in rates)
     def short(rng): return rng.standard_normal((20, 8))
-    assert run_rows(SMALL, short, ["two"], trials=3)["two"].max() == 0 # refused
+    assert _run_rows(SMALL, short, ["two"], trials=3)["two"].max() == 0 # refused
 
 
 def test_products_without_rows_are_those_of_rows():
     "Statistics of the products filter from moments and from rows have one law"
     e = replace(SMALL, rho=.5, amplitude=1.0)
     draws = 400
-    b = draw_batch(e, 500, draws, stream(0, "designs"))
-    W = run_products(e, b, stream(0, "noise"))
+    b = _draw_batch(e, 500, draws, stream(0, "designs"))
+    W = _run_products(e, b, stream(0, "noise"))
     rows = []
     rng = stream(1, "rows")
     root = np.linalg.cholesky(e.population).T

@@ -12,12 +12,12 @@ from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.methods import ExactRelease, NonPrivate, knockoff_filter
 from dp_knockoff.knockoffs.fixed_x import knockoffs_of
 from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Levels, open_uniforms, row_uniforms
-from dp_knockoff.knockoffs.statistics import ESTIMATES, PENALISED, Statistic, csm, lcd
+from dp_knockoff.knockoffs.statistics import _PENALISED, ESTIMATES, Statistic, csm, lcd
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection.release import select
 from dp_knockoff.selection.rules import KnockoffPlus
 
-STATISTICS = [Statistic(e, c, .4 if e in PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
+STATISTICS = [Statistic(e, c, .4 if e in _PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
 
 
 @pytest.fixture(scope="module")

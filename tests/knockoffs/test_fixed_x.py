@@ -11,23 +11,23 @@ from dp_knockoff.data.moments import Moments
 from dp_knockoff.knockoffs import fixed_x as module
 from dp_knockoff.knockoffs.fixed_x import (
     S_CHOICES,
+    _half_inverse,
+    _mvr_objective,
+    _s_mvr,
+    _sdp_objective,
     augment,
     choose_s,
     explicit_knockoffs,
     gram,
     haar_basis,
-    half_inverse,
     knockoff_products,
     knockoff_root,
     knockoffs_of,
-    mvr_objective,
     noise_level,
     residual_coordinates,
     s_equi,
     s_lam_min,
-    s_mvr,
     s_sdp,
-    sdp_objective,
 )
 
 designs = st.integers(1, 7).flatmap(lambda p: arrays(float, (3 * p, p), elements=st.floats(-1, 1, width=16)))
@@ -117,14 +117,14 @@ def test_sdp_comes_within_a_thousandth_of_the_optimum(rho):
     assert (1 - 1e-3) * 2 * (1 - rho) <= s.mean() <= 2 * (1 - rho)
 
 
-def sdp_stage(K, s): return sdp_objective(K, s, .3)
+def sdp_stage(K, s): return _sdp_objective(K, s, .3)
 
 
-@pytest.mark.parametrize("objective", [mvr_objective, sdp_stage])
+@pytest.mark.parametrize("objective", [_mvr_objective, sdp_stage])
 def test_derivatives_are_those_of_the_objective(objective):
     rng = np.random.default_rng(0)
     Sigma = np.corrcoef(rng.standard_normal((4, 30)))
-    K = half_inverse(Sigma)
+    K = _half_inverse(Sigma)
     s = rng.uniform(.2, .5, 4)
     h = 1e-5
     _, slope, H = objective(K, s)
@@ -135,21 +135,21 @@ def test_derivatives_are_those_of_the_objective(objective):
 
 def test_objectives_are_the_closed_forms():
     Sigma = ar1(4, .4)
-    K = half_inverse(Sigma)
+    K = _half_inverse(Sigma)
     s = np.array([.3, .4, .5, .6])
-    assert np.isclose(mvr_objective(K, s)[0], inverse_trace(Sigma, s))
+    assert np.isclose(_mvr_objective(K, s)[0], inverse_trace(Sigma, s))
     log_det = np.linalg.slogdet(2 * Sigma - np.diag(s))[1] - np.linalg.slogdet(2 * Sigma)[1]
     barriers = log_det + np.log(s).sum() + np.log(1 - s).sum()
-    assert np.isclose(sdp_objective(K, s, .2)[0], -s.sum() / .2 - barriers)
+    assert np.isclose(_sdp_objective(K, s, .2)[0], -s.sum() / .2 - barriers)
 
 
 def test_objectives_are_infinite_outside_and_only_there():
     Sigma = np.stack([ar1(3, .5)] * 4)
     s = np.array([[.3, .3, .3], [-.1, .3, .3], [4., .3, .3], [0, .3, .3]])
-    K = half_inverse(Sigma)
-    assert np.isinf(mvr_objective(K, s)[0]).tolist() == [False, True, True, True]
-    assert np.isinf(sdp_objective(K, s, 1.)[0]).tolist() == [False, True, True, True]
-    assert np.isinf(sdp_objective(half_inverse(np.eye(2)), np.array([1.5, .5]), 1.)[0])
+    K = _half_inverse(Sigma)
+    assert np.isinf(_mvr_objective(K, s)[0]).tolist() == [False, True, True, True]
+    assert np.isinf(_sdp_objective(K, s, 1.)[0]).tolist() == [False, True, True, True]
+    assert np.isinf(_sdp_objective(_half_inverse(np.eye(2)), np.array([1.5, .5]), 1.)[0])
 
 
 def test_a_search_that_does_not_settle_is_an_error():
@@ -160,7 +160,7 @@ def test_a_search_that_does_not_settle_is_an_error():
 
 
 def test_a_singular_design_has_no_knockoffs():
-    assert "not positive definite" in refusal(s_mvr, np.array([[1., 2], [2, 1]]))
+    assert "not positive definite" in refusal(_s_mvr, np.array([[1., 2], [2, 1]]))
 
 
 def test_a_knockoff_is_on_a_par_with_a_null_and_a_shuffled_copy_is_not():
@@ -193,10 +193,10 @@ def test_a_problem_gets_the_same_s_in_a_batch_as_alone(name):
 
 def test_large_problems_take_another_way_to_the_same_place(monkeypatch):
     Sigma = unlike_grams(8)
-    small = s_mvr(Sigma)
+    small = _s_mvr(Sigma)
     monkeypatch.setattr(module, "_LARGE", 1)
-    assert np.allclose(s_mvr(Sigma), small, rtol=1e-9)
-    assert np.allclose(s_mvr(Sigma[0]), small[0], rtol=1e-9)
+    assert np.allclose(_s_mvr(Sigma), small, rtol=1e-9)
+    assert np.allclose(_s_mvr(Sigma[0]), small[0], rtol=1e-9)
 
 
 def test_gram_root_and_products_of_a_batch_are_those_of_each():

@@ -12,15 +12,15 @@ from dp_knockoff.data.moments import Moments
 from dp_knockoff.knockoffs import statistics as module
 from dp_knockoff.knockoffs.fixed_x import choose_s, gram, knockoff_products, knockoffs_of
 from dp_knockoff.knockoffs.statistics import (
+    _PENALISED,
     ESTIMATES,
-    PENALISED,
     Statistic,
+    _entry_points,
     _time_to_event,
     antisymmetry_error,
     check_statistic,
     csm,
     effect_signs,
-    entry_points,
     evaluate,
     lasso,
     lcd,
@@ -29,7 +29,7 @@ from dp_knockoff.knockoffs.statistics import (
     swap,
 )
 
-STATISTICS = [Statistic(e, c, .4 if e in PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
+STATISTICS = [Statistic(e, c, .4 if e in _PENALISED else None) for e in ESTIMATES for c in ("csm", "lcd")]
 
 
 def gram_and_products(seed, n=60, p=5):
@@ -196,7 +196,7 @@ def test_a_large_penalty_leaves_nothing():
 def test_lasso_and_path_scale_with_the_products(unit):
     A, b = gram_and_products(0)
     assert np.allclose(lasso(A, b * unit, .5 * unit), unit * lasso(A, b, .5), rtol=1e-9)
-    assert np.allclose(entry_points(A, b * unit), unit * entry_points(A, b), rtol=1e-6)
+    assert np.allclose(_entry_points(A, b * unit), unit * _entry_points(A, b), rtol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -207,13 +207,13 @@ def test_the_lasso_scales_with_the_gram_matrix(unit):
 
 def test_entry_points_of_orthogonal_columns():
     b = np.array([3., -1., .5, -2.])
-    assert np.allclose(entry_points(np.eye(4), b), 2 * np.abs(b))
-    assert not entry_points(np.eye(4), 0 * b).any()
+    assert np.allclose(_entry_points(np.eye(4), b), 2 * np.abs(b))
+    assert not _entry_points(np.eye(4), 0 * b).any()
 
 
 def test_entry_points_are_where_the_lasso_begins_to_be_nonzero():
     A, b = gram_and_products(1)
-    points = entry_points(A, b)
+    points = _entry_points(A, b)
     assert (points > 0).all()
     for j, point in enumerate(points):
         assert lasso(A, b, 1.0001 * point)[j] == 0 != lasso(A, b, .9999 * point)[j]
@@ -222,7 +222,7 @@ def test_entry_points_are_where_the_lasso_begins_to_be_nonzero():
 def indefinite(A, b): return lasso(A, b, .1)
 
 
-@pytest.mark.parametrize("estimate", [indefinite, entry_points], ids=["lasso", "path"])
+@pytest.mark.parametrize("estimate", [indefinite, _entry_points], ids=["lasso", "path"])
 def test_the_lasso_refuses_an_indefinite_matrix(estimate):
     A, b = np.array([[1., 2.], [2., 1.]]), np.array([1., .5])
     assert "negative eigenvalue (-1)" in refusal(estimate, A, b)

@@ -12,9 +12,9 @@ from dp_knockoff.privacy.samplers import (
     LEAST_STEPS,
     NumpySampler,
     SecureSampler,
+    _check_release,
     as_sampler,
     check_lattice,
-    check_release,
     noisy_count,
 )
 
@@ -87,7 +87,7 @@ def test_without_opendp_there_is_a_sentence(monkeypatch):
 
 
 def test_check_release_returns_floats():
-    assert check_release([1, 2], 0).dtype == float and check_release(3, 1.).shape == ()
+    assert _check_release([1, 2], 0).dtype == float and _check_release(3, 1.).shape == ()
 
 
 @BOTH
