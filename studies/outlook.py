@@ -16,7 +16,7 @@ from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.practice.planning import Copies, Scenario, multiple_correlations, outlook, plant
-from dp_knockoff.selection.release import Question, select
+from dp_knockoff.selection.release import select
 from trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -55,7 +55,7 @@ class Table:
     X: np.ndarray      # encoded, numbers clipped to their ranges
     told: Scenario     # what the dry run knows
     method: object     # as a user would make it
-    question: Question
+    fdr: float
 
 
 def columns_of(frame: pd.DataFrame) -> tuple: # list of Columns, list of encoded arrays
@@ -133,13 +133,12 @@ def prepare(name: str, seed: int = 1) -> Table:
                    correlation=round(float(np.median(multiple_correlations(X[:20_000], told.variables))), 1))
     center, bound = (.5, .6) if drawn["yes_or_no"] else (0.0, 2.5 * RESPONSE_SD)
     given = dict(epsilon=drawn["epsilon"], delta=1e-6, response_center=center, response_bound=bound)
-    question = Question(fdr=drawn["fdr"])
     if name not in SHUFFLED:
-        return Table(name, X, told, MomentsMethod(**given, row_bound=.5 * len(facts)**.5), question)
-    return shuffled(name, facts, parts, told, ProductsMethod(**given), replace(question, fdr=.2), rng)
+        return Table(name, X, told, MomentsMethod(**given, row_bound=.5 * len(facts)**.5), drawn["fdr"])
+    return shuffled(name, facts, parts, told, ProductsMethod(**given), .2, rng)
 
 
-def shuffled(name: str, facts: list, parts: list, told: Scenario, method, question, rng) -> Table:
+def shuffled(name: str, facts: list, parts: list, told: Scenario, method, fdr: float, rng) -> Table:
     "The factors of a table, each in an order of its own: independent, with known frequencies"
     chosen = [j for j, fact in enumerate(facts) if fact.levels is not None]
     columns = []
@@ -149,7 +148,7 @@ def shuffled(name: str, facts: list, parts: list, told: Scenario, method, questi
     X = np.column_stack([rng.permutation(parts[j]) for j in chosen])
     k = max(5, round(.4 * len(columns)))
     told = replace(told, columns=tuple(columns), groups=None, signals=k)
-    return Table(name, X, told, method, question)
+    return Table(name, X, told, method, fdr)
 
 
 def achieved(table: Table, releases: int = RELEASES) -> np.ndarray: # (2, releases)
@@ -162,14 +161,14 @@ def achieved(table: Table, releases: int = RELEASES) -> np.ndarray: # (2, releas
         y = planted.y if told.yes_or_no else RESPONSE_SD * planted.y
         with one_blas_thread():
             release = table.method.release(Copies(table.X, y, told), simulation=True, random_state=rng)
-        out.append(error_rates(select(release, **vars(table.question)).support, planted.support))
+        out.append(error_rates(select(release, fdr=table.fdr).support, planted.support))
     return np.array(out).T
 
 
 def compare(name: str, releases: int = RELEASES, seed: int = 1) -> tuple: # table, outlook, what was achieved
     "One table"
     table = prepare(name, seed)
-    return table, outlook(table.told, table.method, table.question), achieved(table, releases)
+    return table, outlook(table.told, table.method, fdr=table.fdr), achieved(table, releases)
 
 
 def line(table: Table, seen, came: np.ndarray) -> str:
@@ -179,7 +178,7 @@ def line(table: Table, seen, came: np.ndarray) -> str:
     kind = "yes/no" if told.yes_or_no else "number"
     size = f"n={told.rows:<7,d} {len(told.variables):2d} variables ({len(told.names)})"
     setting = (f"r={told.correlation:.1f} k={told.signals:<2d} share={told.share:<4g} {kind} "
-               f"eps={m.epsilon:g} q={table.question.fdr:g}")
+               f"eps={m.epsilon:g} q={table.fdr:g}")
     return (f"{table.name:24s} {m.word:8s} {size} {setting}: foreseen {seen.low:.2f}-{seen.high:.2f} "
             f"(mean {seen.power:.2f}), achieved {came[1].mean():.2f}, FDR {came[0].mean():.2f}"
             f"{'' if inside else '  MISSED'}")

@@ -33,6 +33,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from calls import selector
+
 GOLDEN = Path(__file__).parent / "saved" / "golden.json"
 DIGITS = 1e-9  # allowed, as a share of the largest entry of an array
 EQUI = 1e-6    # with s="equi" the Gram matrix is singular, and the root of its zero turns 1e-16 into 1e-8
@@ -468,10 +470,10 @@ def ask_package(question, folder):
     if via == "command": return command(data, y, options)
     if via == "command on moments": return command(collect(options), None, options)
     if via == "command on release": return command(release(options), None, again)
-    selector = dp.DPKnockoffSelector(method=method, fit_intercept=options.pop("intercept", True), **options)
-    if via == "fit": return answer(selector.fit(*table_and_response(data, y)).selection_)
-    for part in np.array_split(np.arange(len(y)), 3): selector.partial_fit(data[part], y[part])
-    return answer(selector.selection_)
+    model = selector(method, fit_intercept=options.pop("intercept", True), **options)
+    if via == "fit": return answer(model.fit(*table_and_response(data, y)).selection_)
+    for part in np.array_split(np.arange(len(y)), 3): model.partial_fit(data[part], y[part])
+    return answer(model.finish().selection_)
 
 
 def table_and_response(data, y):

@@ -60,7 +60,7 @@ def test_a_selection_does_not_import_what_it_does_not_need():
 def test_no_module_imports_the_notebook_tools():
     block = "import sys\nfor name in ('nbdev', 'fastcore', 'execnb', 'IPython'): sys.modules[name] = None\n"
     imports = "\n".join(f"import dp_knockoff.{module}" for module in MODULES)
-    assert "Guarantee" in fresh(f"{block}{imports}\n{SELECT.format('path')}print(result)")
+    assert "Error rate: FDR" in fresh(f"{block}{imports}\n{SELECT.format('path')}print(result)")
 
 
 def test_the_names_of_the_package():
@@ -94,10 +94,10 @@ def test_types_are_announced(): assert (PACKAGE / "py.typed").exists()
 def test_command_line(tmp_path):
     out = tmp_path / "picture.png"
     done = command("demo", "--n", 300, "--p", 20, "--k", 8, "--amplitude", 1, "--out", out)
-    assert done.returncode == 0 and "Guarantee" in done.stdout and "Not private" in done.stdout
+    assert done.returncode == 0 and "Error rate: FDR" in done.stdout and "Not private" in done.stdout
     assert out.stat().st_size > 10_000
     bad = command("demo", "--fdr", 7, cwd=tmp_path)
-    assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: fdr=7.0")
+    assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: --fdr=7.0")
     assert bad.stderr.count("\n") == 1 and [f.name for f in tmp_path.iterdir()] == ["picture.png"]
 
 
@@ -114,13 +114,13 @@ print("opendp" in sys.modules)
 
 def test_a_release_uses_opendp_and_prints_its_guarantee():
     out = fresh(RELEASE.format(""))
-    assert "Guarantee: (epsilon=1, delta=0.0001)-differential privacy for every pair" in out
+    assert "Privacy: (epsilon=1, delta=0.0001)-differential privacy for every pair" in out
     assert "Noise drawn by OpenDP" in out and "imulation" not in out and out.endswith("True\n")
 
 
 def test_a_simulation_says_so_and_does_not_import_opendp():
     one, two = (fresh(RELEASE.format(", simulation=True, random_state=1")) for _ in range(2))
-    assert "Simulation: NOT private" in one and "Guarantee" not in one and one.endswith("False\n")
+    assert "Simulation: NOT private" in one and "Privacy:" not in one and one.endswith("False\n")
     assert one == two
 
 

@@ -59,7 +59,7 @@ class Table:
         object.__setattr__(self, "head", tuple(self.head))
         object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows))
         wrong = [row for row in self.rows if len(row) != len(self.head)]
-        if wrong: raise InputError(f"a row has {len(wrong[0])} cells for {len(self.head)} columns")
+        if wrong: raise InputError("a row", problem=f"has {len(wrong[0])} cells for {len(self.head)} columns")
 
     def __len__(self): return len(self.rows)
     def __iter__(self): return iter(self.rows)
@@ -104,7 +104,8 @@ class Table:
             except ImportError: continue
             return module.DataFrame(columns)
         missing = f"{library}, which is not" if library else "pandas or polars, and neither is"
-        raise InputError(f"a frame needs {missing} installed: install one, or iterate over the rows")
+        raise InputError("a frame", problem=f"needs {missing} installed",
+                         remedy="install one, or iterate over the rows")
 
 # %% ../../nbs/core/tables.ipynb #9ee8004d
 _ROW, _AXIS = 17, 18                   # in pixels: height of a row, and of the axis below

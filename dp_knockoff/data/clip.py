@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import numbers
+import threading
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
 from ..core.errors import LARGEST, InputError, check_option, check_positive, listed, shown
 
 # %% auto #0
-__all__ = ['INTERCEPT', 'BITS', 'Clip', 'clipped_rows', 'on_grid', 'squared_norms']
+__all__ = ['INTERCEPT', 'BITS', 'Clip', 'scratch', 'sum_parts', 'clipped_rows', 'on_grid', 'squared_norms']
 
 # %% ../../nbs/data/clip.ipynb #973641e8
 INTERCEPT = "(intercept)"  # the name of the column of ones
@@ -152,6 +154,35 @@ class Clip:
         center, scale = (low + high) / 2, (high - low) / 2
         return partial(clipped_rows, clip=self, center=center, scale=scale, limits=limits)
 
+# %% ../../nbs/data/clip.ipynb #5c0ffee2
+_CACHED = 2**17    # numbers worked on at once: a few copies of them fit into the cache
+_LEAST_ROWS = 512  # but never fewer rows than this: products of few rows are slow
+_memory = threading.local()
+
+def scratch(
+    name: str,    # what it is for: two arrays in use at the same time have different names
+    rows: int,    # of the array
+    columns: int, # of the array
+) -> np.ndarray:
+    "An array whose entries mean nothing yet: inside `sum_parts` the same memory again and again, else fresh"
+    if not getattr(_memory, "reused", False): return np.empty((rows, columns))
+    held = getattr(_memory, name, None)
+    if held is None or held.size < rows * columns:
+        held = np.empty(rows * columns)
+        setattr(_memory, name, held)
+    return held[:rows * columns].reshape(rows, columns)
+
+def sum_parts(
+    some,   # f(slice) of a few rows of a block: something that adds up with +, and holds no scratch memory
+    n: int, # rows of the block
+    p: int, # and columns
+):
+    "What `some` makes of a few rows at a time, added up"
+    size = max(_LEAST_ROWS, _CACHED // (p + 1))
+    _memory.reused = True
+    try: return reduce(add, (some(slice(i, i + size)) for i in range(0, n, size)))
+    finally: _memory.reused = False
+
 # %% ../../nbs/data/clip.ipynb #1a5a6452
 _PIECE = 4096  # columns summed at once: within NumPy's buffer of 8192 numbers
 
@@ -180,12 +211,12 @@ def clipped_rows(
 
 def _inside(X, low, high) -> np.ndarray:
     "Values beyond the limits of their columns become the limits; what is not finite stays, to be found"
-    inside, finite = np.clip(X, low, high), np.isfinite(X)
+    inside, finite = np.clip(X, low, high, out=scratch("inside", *X.shape)), np.isfinite(X)
     return inside if finite.all() else np.where(finite, inside, X)
 
 def _in_units(X, clip: Clip, center, scale) -> np.ndarray:
     "The rows in public units, a column of ones beside them if there is an intercept"
-    Z = np.empty((len(X), X.shape[1] + clip.intercept))
+    Z = scratch("rows", len(X), X.shape[1] + clip.intercept)
     x, ones = Z[:, :X.shape[1]], Z[:, X.shape[1]:]
     ones[:] = clip.one
     if not clip.ranges: x[:] = X
@@ -212,7 +243,7 @@ def on_grid(
     clip: Clip,    # the bounds
 ) -> np.ndarray:   # (n, d + 1): rows and responses in steps; whole numbers, as float64
     "Rows and responses as whole numbers of public steps, within bounds exactly"
-    A = np.empty((len(Z), Z.shape[1] + 1))
+    A = scratch("grid", len(Z), Z.shape[1] + 1)
     np.multiply(Z, 1 / clip.row_step, out=A[:, :-1])
     np.multiply(t, 1 / clip.response_step, out=A[:, -1])
     np.rint(A, out=A)

@@ -14,8 +14,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
 
@@ -226,42 +224,45 @@ def _is_number(value) -> bool:
     plain = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     return plain and abs(float(value)) < LARGEST
 
+def _wrong(column: Column, problem: str, remedy: str) -> InputError:
+    "The refusal of what is said about a column"
+    return InputError(f"column {column.name!r}", problem=problem, remedy=remedy)
+
 def _check_range(column: Column):
     "Two numbers, the smaller first"
     given = column.range
     if given is None: return None
     if column.levels is not None:
-        raise InputError(f"column {column.name!r} has a range and levels: keep the range of a number, "
-                         "or the levels of a factor")
+        raise _wrong(column, "has a range and levels",
+                     "keep the range of a number, or the levels of a factor")
     if isinstance(given, (list, tuple)) and not given:
-        raise InputError(f"column {column.name!r} has an empty range: write its smallest and largest value, "
-                         "such as range = [0, 100], or delete the line")
+        raise _wrong(column, "has an empty range", "write its smallest and largest value, "
+                     "such as range = [0, 100], or delete the line")
     fits = isinstance(given, (list, tuple)) and len(given) == 2 and all(map(_is_number, given))
     if not fits or not given[0] < given[1]:
-        raise InputError(f"column {column.name!r} has range {shown(given)}: "
-                         "give two numbers, the smaller first")
+        raise _wrong(column, f"has range {shown(given)}", "give two numbers, the smaller first")
     return float(given[0]), float(given[1])
 
 def _check_levels(column: Column):
     "At least two levels of one type, all different"
-    given, name = column.levels, column.name
+    given = column.levels
     if given is None: return None
     if not isinstance(given, (list, tuple)):
-        raise InputError(f"column {name!r} has levels {shown(given)}: give a list, the reference first")
+        raise _wrong(column, f"has levels {shown(given)}", "give a list, the reference first")
     if not given:
-        raise InputError(f"column {name!r} has no levels yet: write them down, the reference first, "
-                         "or delete the column")
+        raise _wrong(column, "has no levels yet",
+                     "write them down, the reference first, or delete the column")
     if len(given) < 2:
-        raise InputError(f"column {name!r} has one level, {shown(given[0])}: give at least two, or delete it")
+        raise _wrong(column, f"has one level, {shown(given[0])}", "give at least two, or delete it")
     if len({_type_of(level) for level in given} - {None}) != 1 or None in map(_type_of, given):
-        raise InputError(f"column {name!r} has levels of different types, or not finite: "
-                         "give text, numbers or truth values")
+        raise _wrong(column, "has levels of different types, or not finite",
+                     "give text, numbers or truth values")
     times = Counter(level if isinstance(level, str) else float(level) for level in given)
     twice = [_word(level) for level in given if times[level] > 1]
-    if twice: raise InputError(f"column {name!r} has level {twice[0]!r} twice: give each once")
+    if twice: raise _wrong(column, f"has level {twice[0]!r} twice", "give each once")
     if "" in given:
-        raise InputError(f"column {name!r} has an empty level, which is a missing value in a file: "
-                         "leave it out, and name a level by missing = ...")
+        raise _wrong(column, "has an empty level, which is a missing value in a file",
+                     "leave it out, and name a level by missing = ...")
     return tuple(given)
 
 def _type_of(level):
@@ -271,54 +272,52 @@ def _type_of(level):
     return "number" if _is_number(level) else None
 
 def _check_probabilities(column: Column):
-    "One a level, not negative, their sum 1, at least two above zero"
-    given, name = column.probabilities, column.name
+    "One per level, not negative, their sum 1, at least two above zero"
+    given = column.probabilities
     if given is None: return None
     if column.levels is None:
-        raise InputError(f"column {name!r} has probabilities but no levels: "
-                         "give the levels, or leave them out")
+        raise _wrong(column, "has probabilities but no levels", "give the levels, or leave them out")
     if not isinstance(given, (list, tuple)) or not all(_is_number(q) and q >= 0 for q in given):
-        raise InputError(f"column {name!r} has probabilities {shown(given)}: "
-                         "give numbers that are not negative")
+        raise _wrong(column, f"has probabilities {shown(given)}", "give numbers that are not negative")
     if len(given) != len(column.levels):
-        raise InputError(f"column {name!r} has {len(column.levels)} levels and {len(given)} probabilities: "
-                         "give one a level")
+        raise _wrong(column, f"has {len(column.levels)} levels and {len(given)} probabilities",
+                     "give one per level")
     if abs(math.fsum(given) - 1) > 1e-9:
-        raise InputError(f"column {name!r} has probabilities whose sum is {math.fsum(given):.12g}: make it 1")
+        raise _wrong(column, f"has probabilities whose sum is {math.fsum(given):.12g}", "make it 1")
     if sum(q > 0 for q in given) < 2:
-        raise InputError(f"column {name!r} has a level of probability 1, and nothing to select: "
-                         "give at least two above 0, or delete the column")
+        raise _wrong(column, "has a level of probability 1, and nothing to select",
+                     "give at least two above 0, or delete the column")
     return tuple(float(q) for q in given)
 
 def _check_missing(column: Column) -> None:
     "The stand-in is a value that the column may have"
-    name, given = column.name, column.missing
+    given = column.missing
     if not isinstance(column.indicator, bool):
-        raise InputError(f"column {name!r} has indicator {shown(column.indicator)}: choose true or false")
+        raise _wrong(column, f"has indicator {shown(column.indicator)}", "choose true or false")
     if given is None and column.indicator:
-        raise InputError(f"column {name!r} has an indicator but no stand-in: add missing = ..., "
-                         "the value to use where there is none")
+        raise _wrong(column, "has an indicator but no stand-in",
+                     "add missing = ..., the value to use where there is none")
     if given is None: return
     if column.levels is not None: return _check_level(column, given)
     if not _is_number(given):
-        raise InputError(f"column {name!r} has stand-in {shown(given)}: give a number")
+        raise _wrong(column, f"has stand-in {shown(given)}", "give a number")
     low, high = column.range or (-LARGEST, LARGEST)
     if not low <= given <= high:
-        raise InputError(f"column {name!r} has stand-in {shown(given)}, which is not in its range "
-                         f"[{low:g}, {high:g}]: give one that is")
+        raise _wrong(column, f"has stand-in {shown(given)}, which is not in its range [{low:g}, {high:g}]",
+                     "give one that is")
 
 def _check_level(column: Column, given) -> None:
     "The stand-in of a factor is one of its levels"
     if _type_of(given) == _type_of(column.levels[0]) and given in column.levels: return
-    raise InputError(f"column {column.name!r} has stand-in {shown(given)}, which is none of its levels: "
-                     f"choose one of {listed(column.levels)}")
+    raise _wrong(column, f"has stand-in {shown(given)}, which is none of its levels",
+                 f"choose one of {listed(column.levels)}")
 
 # %% ../../nbs/data/dictionary.ipynb #f416f6bf
 def _meant(
     word,    # what was written
     options, # what is there
 ) -> str:
-    "The way out: what may have been meant, or all there is"
+    "The remedy: what may have been meant, or all there is"
     close = difflib.get_close_matches(str(word), [str(option) for option in options], n=1)
     if close: return f"did you mean {close[0]!r}?"
     return f"there is {listed(options)}" if options else "there is none"
@@ -330,12 +329,14 @@ def join_groups(
 ) -> dict:           # {name: columns}, in the order of the columns
     "Columns and variables that are joined into one variable each; the other variables stay"
     if not isinstance(groups, dict):
-        raise InputError(f"groups={shown(groups)} is not a dict: pass {{name: [columns]}}")
+        raise InputError("groups", groups, "is not a dict", "pass {name: [columns]}")
     parts = {name: (name,) for name in names} | variables
     joined = {str(name): _members(name, wanted, parts) for name, wanted in groups.items()}
     times = Counter(column for columns in joined.values() for column in columns)
     twice = [column for column, count in times.items() if count > 1]
-    if twice: raise InputError(f"column {twice[0]!r} stands in two groups, or twice in one: keep one of them")
+    if twice:
+        raise InputError(f"column {twice[0]!r}", problem="stands in two groups, or twice in one",
+                         remedy="keep one of them")
     for name, columns in joined.items(): _check_group(name, columns, parts, variables)
     left = {name: columns for name, columns in variables.items() if not set(columns) & set(times)}
     position = {name: j for j, name in enumerate(names)}
@@ -344,39 +345,45 @@ def join_groups(
 def _members(name, wanted, parts: dict) -> tuple:
     "The columns of a group"
     if isinstance(wanted, str) or not np.iterable(wanted) or not list(wanted):
-        raise InputError(f"group {name!r} is {shown(wanted)}: give a list of at least one column")
+        raise InputError(f"group {name!r}", problem=f"is {shown(wanted)}",
+                         remedy="give a list of at least one column")
     unknown = [member for member in wanted if member not in parts]
     if unknown:
-        raise InputError(f"group {name!r} has an unknown column {unknown[0]!r}: {_meant(unknown[0], parts)}")
+        raise InputError(f"group {name!r}", problem=f"has an unknown column {unknown[0]!r}",
+                         remedy=_meant(unknown[0], parts))
     return tuple(column for member in wanted for column in parts[member])
 
 def _check_group(name: str, columns: tuple, parts: dict, variables: dict) -> None:
     "A group holds variables as a whole, and has a name of its own"
     for variable, own in variables.items():
         if set(own) & set(columns) and not set(own) <= set(columns):
-            raise InputError(f"group {name!r} has some columns of {variable!r}, which is one variable: "
-                             "take all of them")
+            raise InputError(f"group {name!r}", remedy="take all of them",
+                             problem=f"has some columns of {variable!r}, which is one variable")
     if name in parts and not set(parts[name]) <= set(columns):
-        raise InputError(f"group {name!r} has the name of another column: choose another name")
+        raise InputError(f"group {name!r}", problem="has the name of another column",
+                         remedy="choose another name")
 
 # %% ../../nbs/data/dictionary.ipynb #6c002861
 def _check_response(column: Column, joined: dict) -> None:
     "The response is a number, or one of two levels; it belongs to no group"
-    name = column.name
+    name, response = column.name, f"the response {column.name!r}"
     if column.levels is not None and len(column.levels) != 2:
-        raise InputError(f"the response {name!r} has {len(column.levels)} levels: "
-                         "give two, of which the second becomes 1, or a range")
+        raise InputError(response, problem=f"has {len(column.levels)} levels",
+                         remedy="give two, of which the second becomes 1, or a range")
     if column.probabilities is not None or column.indicator:
-        raise InputError(f"the response {name!r} has probabilities or an indicator, which are for features: "
-                         "leave them out")
+        raise InputError(response, problem="has probabilities or an indicator, which are for features",
+                         remedy="leave them out")
     held = [group for group, members in joined.items() if np.iterable(members) and name in {group, *members}]
-    if held: raise InputError(f"group {held[0]!r} has the response {name!r}, or its name: leave it out")
+    if held:
+        raise InputError(f"group {held[0]!r}", problem=f"has {response}, or its name", remedy="leave it out")
 
 def _check_labels(columns: dict, target) -> None:
     "No column, encoded or not, has the name of another"
     times = Counter(label for name, column in columns.items() for label in {name, *column.encoded})
     twice = [label for label, count in times.items() if count > 1 or label == target]
-    if twice: raise InputError(f"two columns would be called {twice[0]!r} after encoding: rename one of them")
+    if twice:
+        raise InputError("two columns", problem=f"would be called {twice[0]!r} after encoding",
+                         remedy="rename one of them")
 
 # %% ../../nbs/data/dictionary.ipynb #392d3bd2
 class _Encoding:
@@ -410,11 +417,12 @@ class _Encoding:
             near = [(name, *difflib.get_close_matches(name, spare, n=1)) for name in unknown]
             hint = next((f" (is {pair[0]!r} its entry {pair[1]!r}?)" for pair in near if pair[1:]), "")
             word = "column" if len(unknown) == 1 else "columns"
-            raise InputError(f"{self.where} says nothing about {word} {listed(unknown)} of {where}{hint}: "
-                             f"add [columns.{_key(unknown[0])}], or choose others with columns=[...]")
+            remedy = f"add [columns.{_key(unknown[0])}], or choose others with columns=[...]"
+            raise InputError(self.where, remedy=remedy,
+                             problem=f"says nothing about {word} {listed(unknown)} of {where}{hint}")
         if self.target in names:
-            raise InputError(f"{where} holds the response {self.target!r} among its features: "
-                             "leave it out with columns=[...]")
+            raise InputError(where, problem=f"holds the response {self.target!r} among its features",
+                             remedy="leave it out with columns=[...]")
 
     def check_type(self,
         where: str, # the table, for messages
@@ -427,10 +435,11 @@ class _Encoding:
         is_text = dtype in (nw.String, nw.Categorical, nw.Enum)
         if is_text and self.column(name).levels is not None: return
         if is_text:
-            raise InputError(f"column {name!r} of {where} holds text, but {self.where} gives it no levels: "
-                             "add levels = [...], or leave it out with columns=[...]")
-        raise InputError(f"column {name!r} of {where} has type {dtype}: "
-                         "turn it into a number or a factor, or leave it out with columns=[...]")
+            raise InputError(f"column {name!r}",
+                             problem=f"of {where} holds text, but {self.where} gives it no levels",
+                             remedy="add levels = [...], or leave it out with columns=[...]")
+        raise InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
+                         remedy="turn it into a number or a factor, or leave it out with columns=[...]")
 
     def design(self,
         names,   # columns of the data
@@ -480,7 +489,7 @@ class Dictionary(_Encoding):
     ) -> Column:
         "The facts about one column"
         if name not in self.facts and name != self.target:
-            raise InputError(f"{self.where} has no column {name!r}: {_meant(name, self.facts)}")
+            raise InputError(self.where, problem=f"has no column {name!r}", remedy=_meant(name, self.facts))
         return self.facts.get(name) or Column(name)
 
     def encoded(self,
@@ -506,8 +515,8 @@ class Dictionary(_Encoding):
         known = {label for columns in self._all_variables.values() for label in columns}
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise InputError(f"{self.where} knows no encoded column {unknown[0]!r}: "
-                             f"{_meant(unknown[0], sorted(known))}")
+            raise InputError(self.where, problem=f"knows no encoded column {unknown[0]!r}",
+                             remedy=_meant(unknown[0], sorted(known)))
         present = {name: tuple(label for label in columns if label in names)
                    for name, columns in self._all_variables.items()}
         return {name: columns for name, columns in present.items() if columns and columns != (name,)}
@@ -564,19 +573,20 @@ class Sizes:
     ) -> None:
         "Refuse to tell a norm if a column has no range"
         if not self.unknown: return
-        raise InputError(f"row_bound is missing, and {self.where} has no range of {listed(self.unknown)}: "
-                         f"add [columns.{_key(self.unknown[0])}] range = [low, high], or pass {otherwise}")
+        line = f"[columns.{_key(self.unknown[0])}] range = [low, high]"
+        raise InputError("row_bound", remedy=f"add {line}, or pass {otherwise}",
+                         problem=f"is missing, and {self.where} has no range of {listed(self.unknown)}")
 
     def need_ends(self,
         otherwise: str, # what to pass instead
     ) -> None:
         "Refuse to tell a response's bound if there is no range"
         if self.ends is not None: return
+        what, add = f"has no range of the response {self.target!r}", "add"
+        if self.target is None: what, add = "names no target", "add target = ... and"
         name = "..." if self.target is None else _key(self.target)
-        names = "names no target" if self.target is None else f"has no range of the response {self.target!r}"
-        raise InputError(f"response_bound is missing, and {self.where} {names}: "
-                         f"add {'target = ... and ' * (self.target is None)}[columns.{name}] "
-                         f"range = [low, high], or pass {otherwise}")
+        raise InputError("response_bound", problem=f"is missing, and {self.where} {what}",
+                         remedy=f"{add} [columns.{name}] range = [low, high], or pass {otherwise}")
 
     def response(self,
         center,         # of the response: a number, "private", or None
@@ -602,35 +612,33 @@ def as_dictionary(
     if isinstance(dictionary, dict): return _parsed(dictionary, "the dictionary")
     if isinstance(dictionary, (str, os.PathLike)):
         return _parsed(load_toml(dictionary), os.fspath(dictionary))
-    raise InputError(f"dictionary={shown(dictionary)} is neither a path nor a dict: "
+    raise InputError("dictionary", dictionary, "is neither a path nor a dict",
                      "pass the path of a TOML file, or a dict of the same shape")
 
 def load_toml(
     path, # of a file
 ) -> dict:
     "What a TOML file says"
-    toml = _toml()
+    import tomllib  # here, so that the package is quick to import
     try:
-        with open(path, "rb") as file: return toml.load(file)
+        with open(path, "rb") as file: return tomllib.load(file)
     except OSError as error:
-        raise InputError(f"{os.fspath(path)!r} cannot be opened ({error.strerror}): check its name") from None
+        raise InputError(repr(os.fspath(path)), problem=f"cannot be opened ({error.strerror})",
+                         remedy="check its name") from None
     except ValueError as error:
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{os.fspath(path)!r} is no TOML file ({reason}): correct that line") from None
-
-def _toml():
-    "What reads TOML: part of Python since 3.11"
-    for name in ("tomllib", "tomli"):
-        if find_spec(name): return import_module(name)
-    raise InputError("Python 3.10 needs tomli to read a dictionary: pip install tomli, or pass a dict")
+        raise InputError(repr(os.fspath(path)), problem=f"is not a TOML file ({reason})",
+                         remedy="correct that line") from None
 
 def _parsed(content: dict, where: str) -> Dictionary:
     "The dictionary that a file or a dict describes"
     try:
-        _check_keys(content, ("target", "columns", "groups"), "there is")
+        _check_keys(content, ("target", "columns", "groups"), "it")
         _check_target(content.get("target"))
         tables = _table(content.get("columns", {}), "columns")
-        if not tables: raise InputError("there is no [columns.<name>]: describe at least one column")
+        if not tables:
+            raise InputError("columns", problem="are missing",
+                             remedy="describe at least one, as [columns.<name>]")
         facts = {name: _parsed_column(name, table) for name, table in tables.items()}
         joined = _table(content.get("groups", {}), "groups")
     except InputError as error: raise error.at(where) from None
@@ -639,26 +647,29 @@ def _parsed(content: dict, where: str) -> Dictionary:
 def _parsed_column(name, table) -> Column:
     "The facts about one column"
     if not isinstance(name, str):
-        raise InputError(f"column {name!r} has a name that is no text: write {str(name)!r}")
+        raise InputError(f"column {name!r}", problem="has a name that is not text",
+                         remedy=f"write {str(name)!r}")
     if not isinstance(table, dict):
-        raise InputError(f"column {name!r} is {shown(table)}: describe it by keys, such as range = [0, 100]")
-    _check_keys(table, _KEYS, f"column {name!r} has")
+        raise InputError(f"column {name!r}", problem=f"is {shown(table)}",
+                         remedy="describe it by keys, such as range = [0, 100]")
+    _check_keys(table, _KEYS, f"column {name!r}")
     return Column(name, **table)
 
 def _check_keys(table: dict, known: tuple, what: str) -> None:
     "No key but these"
     unknown = [key for key in table if key not in known]
-    if unknown: raise InputError(f"{what} an unknown key {unknown[0]!r}: {_meant(unknown[0], known)}")
+    if unknown:
+        raise InputError(what, problem=f"has an unknown key {unknown[0]!r}", remedy=_meant(unknown[0], known))
 
 def _check_target(target) -> None:
     "The name of a column, or nothing"
     if target is not None and (not isinstance(target, str) or not target):
-        raise InputError(f"target is {shown(target)}: write the name of the response's column")
+        raise InputError("target", target, "is not a name", "write the name of the response's column")
 
 def _table(value, name: str) -> dict:
     "Keys and values, as a TOML table has them"
     if isinstance(value, dict): return value
-    raise InputError(f"{name} is {shown(value)}: write a table, such as [{name}]")
+    raise InputError(name, value, "is not a table", f"write one, such as [{name}]")
 
 # %% ../../nbs/data/dictionary.ipynb #0c892dec
 _TEMPLATE = """# Public facts about the columns. Fill them in from what is known without the data
@@ -679,7 +690,7 @@ def template(
 ) -> str:        # TOML
     "A dictionary to fill in, from names and types alone"
     if target is not None and target not in types:
-        raise InputError(f"the response {target!r} is not a column: {_meant(target, types)}")
+        raise InputError(f"the response {target!r}", problem="is not a column", remedy=_meant(target, types))
     first = f"{_TEMPLATE}target = {_quoted(target or '')}" + ("" if target else "  # the response's column")
     sections = [_section(str(name), dtype, name == target) for name, dtype in types.items()]
     return "\n".join([first, *sections]) + "\n"

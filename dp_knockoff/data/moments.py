@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial, reduce
-from operator import add
+from functools import cached_property, partial
 
 import numpy as np
 
 from ..core.archives import load_arrays, save_arrays, written_by_this_version
 from ..core.errors import InputError, listed
-from .clip import BITS, Clip, on_grid, squared_norms
-from .rows import is_table, open_rows, parts_in_cache
+from .clip import BITS, Clip, on_grid, squared_norms, sum_parts
+from .rows import is_table, open_rows
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'fresh_id', 'joined', 'named', 'Moments', 'block_moments', 'summariser', 'ExactMoments', 'exact_products',
@@ -284,8 +283,7 @@ def _mixed() -> InputError:
 
 def _exact_summary(X, y, names, clip: Clip, bound) -> ExactMoments:
     "Exact moments of one block, a few rows at a time"
-    parts = (_exact_part(X[some], y[some], names, clip, bound) for some in parts_in_cache(*X.shape))
-    return reduce(add, parts)
+    return sum_parts(lambda rows: _exact_part(X[rows], y[rows], names, clip, bound), *X.shape)
 
 def _exact_part(X, y, names, clip: Clip, bound) -> ExactMoments:
     "Exact moments of rows that fit into the processor's cache"

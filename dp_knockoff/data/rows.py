@@ -22,8 +22,8 @@ from ..core.errors import InputError, guess, listed
 
 # %% auto #0
 __all__ = ['check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats', 'objects_as_floats', 'is_table',
-           'check_aligned', 'Header', 'same_columns', 'block_rows', 'batch_rows', 'parts_in_cache', 'Rows', 'Piece',
-           'bad_values', 'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
+           'check_aligned', 'Header', 'same_columns', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
+           'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(
@@ -304,14 +304,6 @@ def batch_rows(
 ) -> int:
     "Rows to ask a reader for at once"
     return min(65_536, max(1024, _BATCH // (p + 1)))
-
-def parts_in_cache(
-    n: int, # rows
-    p: int, # columns
-) -> list:  # of slices
-    "A few rows at a time, which the processor's cache can hold together with a few copies"
-    size = max(512, 2**16 // (p + 1))
-    return [slice(i, i + size) for i in range(0, n, size)]
 
 # %% ../../nbs/data/rows.ipynb #cdc2ea80
 def _check_in_memory(X) -> None:

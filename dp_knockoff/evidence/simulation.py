@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -53,18 +53,22 @@ __all__ = ['RUNS', 'METHODS', 'SIZES', 'Experiment', 'run_chunk', 'Point', 'simu
 @dataclass(frozen=True)
 class Experiment:
     "The setting of a simulation; the defaults are the paper's"
-    p: int = 50                 # columns
-    k: int = 15                 # non-null coefficients
-    amplitude: float = 4.5      # their size A
-    sigma: float = 1.0          # standard deviation of the regression noise
-    rho: float = 0.0            # AR(1) correlation of the columns
-    epsilon: float = 0.2        # privacy budget
-    delta: float | str = "2p/n" # privacy budget: a number, "2p/n" (the paper's) or "1/n"
-    fdr: float = 0.2            # q
-    bounds: str = "paper"       # "paper", "corrected", "tight"; for Method II also "coupled"
-    contrast: str = "csm"       # "csm" or "lcd" (the moments filter has its own statistic)
-    repaired: bool = False      # repair the noisy Gram matrix of Method I?
-    risk: float = 0.5           # the row bound covers all rows with probability 1 - risk
+    p: int = field(default=50, metadata={"help": "columns"})
+    k: int = field(default=15, metadata={"help": "non-null coefficients"})
+    amplitude: float = field(default=4.5, metadata={"help": "their size A"})
+    sigma: float = field(default=1.0, metadata={"help": "standard deviation of the regression noise"})
+    rho: float = field(default=0.0, metadata={"help": "AR(1) correlation of the columns"})
+    epsilon: float = field(default=0.2, metadata={"help": "privacy budget"})
+    delta: float | str = field(default="2p/n", metadata={
+        "help": "privacy budget: a number, '2p/n' (the paper's) or '1/n'"})
+    fdr: float = field(default=0.2, metadata={"help": "false discovery rate to stay below"})
+    bounds: str = field(default="paper", metadata={
+        "help": '"paper", "corrected", "tight"; for Method II also "coupled"'})
+    contrast: str = field(default="csm", metadata={
+        "help": '"csm" or "lcd" (the moments filter has its own statistic)'})
+    repaired: bool = field(default=False, metadata={"help": "repair the noisy Gram matrix of Method I?"})
+    risk: float = field(default=0.5, metadata={
+        "help": "the row bound covers all rows with probability 1 - risk"})
 
     def __post_init__(self):
         check_count("p", self.p)

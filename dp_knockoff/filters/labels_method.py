@@ -155,13 +155,13 @@ class LabelsMethod(_Promise, Method):
         "help": "privacy budget, for replacing one response"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     response_bound: float | None = field(default=None, metadata={
-        "help": "scaled responses are clamped to this; None: the dictionary's"})
+        "help": "scaled responses are clamped to this; default: the dictionary's"})
     sigma: float | None = field(default=None, metadata={
         "help": "the regression noise's standard deviation, public"})
     row_bound: float | None = field(default=None, metadata={
-        "help": "rows of x are scaled to at most this norm; None: not at all"})
+        "help": "rows of x are scaled to at most this norm; default: not at all"})
     response_center: float | None = field(default=None, metadata={
-        "help": "public centre of the response; None: the dictionary's, or 0"})
+        "help": "public centre of the response; default: the dictionary's, or 0"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
     rows_per_person: int = field(default=1, metadata={
         "help": "protect up to this many responses of a person together"})

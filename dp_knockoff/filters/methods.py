@@ -126,7 +126,7 @@ class NonPrivate(_Exact, Method):
     sigma: object = field(default=None, metadata={
         "help": "only for n < 2p: the noise's standard deviation, or 'estimate'"})
     law: object = field(default=None, metadata={
-        "help": "the distribution of a row, for knockoffs of random rows; None: the design is fixed"})
+        "help": "the distribution of a row, for knockoffs of random rows; default: the design is fixed"})
     word = "none"
     releases = ExactRelease
     draws = ("random_state",)

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..core.errors import InputError
-from ..data.clip import BITS, Clip, on_grid
+from ..data.clip import BITS, Clip, on_grid, scratch, sum_parts
 from ..data.moments import exact_products
 from ..privacy.mechanisms import analytic_ratio
 from ..privacy.samplers import noisy_count
@@ -221,12 +221,20 @@ def residual_sums(
     return partial(_residual_sums, clip=clip, bound=clip.bind(names), directions=directions)
 
 def _residual_sums(X, y, clip: Clip, bound, directions) -> ResidualSums:
-    "The sums over one block"
-    Z, t, _, cut = bound(X, y)
-    A = on_grid(Z, t, clip)
-    shares = (A[:, :-1] @ directions.T) / (2.0**BITS * _DIRECTION) * (A[:, -1:] / 2.0**BITS)
-    variances = np.floor(shares**2 * (_BELOW * _VARIANCE)).sum(0).astype(np.int64)
-    return ResidualSums(exact_products(A, A[:, -1]), cut[1], variances)
+    "The sums over one block, a few rows at a time"
+    def some(rows):
+        Z, t, _, cut = bound(X[rows], y[rows])
+        A = on_grid(Z, t, clip)
+        return ResidualSums(exact_products(A, A[:, -1]), cut[1], _variance_sums(A, directions))
+    return sum_parts(some, *X.shape)
+
+def _variance_sums(A: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    "Sums of t^2 (q'z)^2 over rows in steps, each rounded down"
+    shares = np.matmul(A[:, :-1], directions.T, out=scratch("shares", len(A), len(directions)))
+    shares *= A[:, -1:] / (4.0**BITS * _DIRECTION) # exact: a power of two
+    np.square(shares, out=shares)
+    shares *= _BELOW * _VARIANCE
+    return np.floor(shares, out=shares).sum(0).astype(np.int64)
 
 def noisy_variances(
     sums: np.ndarray,       # (m,) integers, as in ResidualSums

@@ -21,7 +21,7 @@ from dp_knockoff.core.errors import (
     stream,
 )
 from ..core.variables import Variables
-from ..data.clip import Clip, clipped_rows, on_grid
+from ..data.clip import Clip, clipped_rows, on_grid, scratch, sum_parts
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, unit_in_words
@@ -77,11 +77,11 @@ class _Pairs:
     key: tuple       # of the uniforms
     clip: Clip       # bounds of [z, z~] and the residual, and the start
 
-    def rows(self, X, part: int, first: int, pairs=None) -> np.ndarray:
-        "Originals and knockoffs in public units, side by side; written over `pairs`, if there is room"
+    def rows(self, X, part: int, first: int) -> np.ndarray:
+        "Originals and knockoffs in public units, side by side"
         U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
         p = X.shape[1]
-        pairs = np.empty((len(X), 2 * p)) if pairs is None else pairs[:len(X)]
+        pairs = scratch("pairs", len(X), 2 * p)
         with np.errstate(all="ignore"):
             X = _ordinary(np.ascontiguousarray(X)) # no kernel sees how a table was stored
             for k, half in enumerate((X, _ordinary(self.law(X, U)))):
@@ -96,21 +96,15 @@ class _Pairs:
 
     def __call__(self, X, y, part: int, first: int) -> ProductSums:
         "The sums over one block, a few rows at a time"
-        size = max(_LEAST_ROWS, _NUMBERS // X.shape[1])
-        room = np.empty((min(size, len(y)), 2 * X.shape[1])) # one for all: memory that is fresh costs time
-        starts = range(0, len(y), size)
-        parts = [self._some(X[i:i + size], y[i:i + size], part, first + i, room) for i in starts]
-        return sum(parts[1:], parts[0])
+        def some(rows): return self._some(X[rows], y[rows], part, first + rows.start)
+        return sum_parts(some, *X.shape)
 
-    def _some(self, X, y, part: int, first: int, room: np.ndarray) -> ProductSums:
+    def _some(self, X, y, part: int, first: int) -> ProductSums:
         "The sums over rows that fit into the processor's cache"
-        Z, t, _, cut = clipped_rows(self.rows(X, part, first, room), y - self.center, self.clip)
+        Z, t, _, cut = clipped_rows(self.rows(X, part, first), y - self.center, self.clip)
         A = on_grid(Z, t, self.clip)
         sums = (A.T @ A[:, -1]).astype(np.int64) # exact: few rows, and products below 2^36
         return ProductSums(len(y), sums, cut, _checksum(X, y, part, first))
-
-_NUMBERS = 2**16   # of X that are worked on at once, with about ten times as many beside them
-_LEAST_ROWS = 64   # but never fewer rows than this
 
 def _ordinary(X: np.ndarray) -> np.ndarray:
     "What is too large becomes 1e150, and what is not a number 0: each entry by itself"
@@ -330,17 +324,17 @@ class ProductsMethod(_Promise, Method):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     law: object = field(default=None, metadata={
-        "help": "public distribution of a row: Gaussian, Levels, ..., or a kernel; None: the dictionary's"})
+        "help": "public distribution of a row: Gaussian, Levels, ..., or a kernel; default: the dictionary's"})
     response_bound: float | None = field(default=None, metadata={
-        "help": "centred responses are clamped to this; None: the dictionary's"})
+        "help": "centred responses are clamped to this; default: the dictionary's"})
     row_bound: float | None = field(default=None, metadata={
         "help": "rows, in units of the distribution, are scaled to at most this norm"})
     ranges: dict | None = field(default=None, metadata={
         "help": "public ranges (low, high) by column: rows and knockoffs are clipped"})
     response_center: float | None = field(default=None, metadata={
-        "help": "public centre of the response; None: the dictionary's, or 0"})
+        "help": "public centre of the response; default: the dictionary's, or 0"})
     rounds: int | None = field(default=None, metadata={
-        "help": "passes with noise; None: 3, or 1 where rows are read only once"})
+        "help": "passes with noise; default: 3, or 1 where rows are read only once"})
     rows_per_person: int = field(default=1, metadata={
         "help": "protect up to this many rows of a person together"})
     word = "products"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import textwrap
 import warnings
+
+from ..core.errors import InputError, check_option, guess, listed, shown
 
 # %% auto #0
 __all__ = ['parser', 'main']
@@ -33,25 +34,50 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_words(self, words: list) -> None:
         "The first word is a command, if there are some, and what begins with -- is an option"
-        from dp_knockoff.core.errors import guess
         first = next((j for j, word in enumerate(words) if not word.startswith("-")), len(words))
-        for word in words[first:first + 1] if self.commands else ():
-            if word not in self.commands: self.error(f"{word!r} is no command{guess(word, self.commands)}")
         own = words[:first] if self.commands else words
+        if self.commands and first < len(words) and words[first] not in self.commands:
+            self.error(f"{words[first]!r} is not a command{guess(words[first], self.commands)}")
         known = self._option_string_actions
         shown = [option for option, action in known.items() if action.help != argparse.SUPPRESS]
         for option in (word.partition("=")[0] for word in own if word.startswith("--")):
-            if option not in known: self.error(f"{option} is no option{guess(option, shown)}")
+            if option not in known: self.error(f"{option} is not an option{guess(option, shown)}")
 
     def error(self, message: str):
         self.exit(2, f"dp-knockoff: {message}; see `{self.prog} --help`\n")
 
+# %% ../../nbs/8_practice/cli.ipynb #5c3259ff
+def _methods() -> dict:
+    "All methods, by their words; imported when needed, so that --help is quick"
+    from dp_knockoff.filters.methods import METHODS
+    return METHODS
+
+def _option(name: str, value=None) -> str:
+    "A parameter's name on the command line"
+    return ("--no-" if value is False else "--") + name.replace("_", "-")
+
+def _refused(what: str, problem: str, remedy: str = "leave it out") -> InputError:
+    "The error about an option or a file"
+    return InputError(what, problem=problem, remedy=remedy)
+
+_NOT_OPTIONS = ("data", "file", "run", "command")
+
+def _said(error, args) -> str:
+    "A refusal, with an option in place of the parameter that it is about"
+    options = {name: _option(name) for name in vars(args) if name not in _NOT_OPTIONS}
+    def spelled(argument, value):
+        name = options.get(argument, argument)
+        return name if value is ... else f"{name}={shown(value)}"
+    if error.value is None and error.argument in options:  # not given
+        error = InputError(error.argument, problem="is missing", remedy=error.remedy, where=error.where)
+    return error.said(spelled)
+
 # %% ../../nbs/8_practice/cli.ipynb #9a41c0d3
 _COMMANDS = {} # name -> (what it does, f(command) that adds its arguments, f(args) that runs it)
 _CODES = """exit codes:
-  0    done (also if whoever reads the output stops reading)
+  0    done (also if the reader of the output stops reading)
   1    a fault of dp-knockoff itself; its traceback is worth a report
-  2    bad input: one sentence says what it is, and the way out
+  2    bad input: one sentence says what is wrong, and what to do
   130  interrupted; what was finished before is written"""
 _BUDGET = "--epsilon 1 --delta 1e-6"
 _LINES = { # examples, as they are typed
@@ -100,18 +126,17 @@ def main(
 ) -> int:
     "Run a command: 0 when done, 2 for bad input, 130 when interrupted"
     args = parser().parse_args(argv)
-    from dp_knockoff.core.errors import InputError
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             args.run(args)
         sys.stdout.flush()
     except InputError as error:
-        details = getattr(error, "details", "") if getattr(args, "verbose", False) else ""
-        return _complain(f"{error}\n{details}".rstrip(), 2)
+        details = error.details if getattr(args, "verbose", False) else ""
+        return _complain(f"{_said(error, args)}\n{details}".rstrip(), 2)
     except MemoryError: return _complain("not enough memory for this size: choose a smaller one", 2)
     except KeyboardInterrupt: return _complain("interrupted; what was finished is written", 130)
-    except BrokenPipeError: # whoever read our output has stopped reading: nothing is wrong
+    except BrokenPipeError: # the reader of our output has stopped reading: nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -122,61 +147,47 @@ def _complain(sentence: str, code: int) -> int:
 
 def _warn(message, *where) -> None:
     "A warning on standard error, without the line of code that gave it"
-    print(f"Warning: {_spelled(str(message))}", file=sys.stderr)
-
-# %% ../../nbs/8_practice/cli.ipynb #5c3259ff
-def _option(name: str, value=None) -> str:
-    "A parameter's name on the command line"
-    return ("--no-" if value is False else "--") + name.replace("_", "-")
-
-_DEFAULT = "moments" # the method if none is named and no law is public; its parameters come first
-
-def _methods_of() -> dict:
-    "The words of the methods that know a parameter, by its name"
-    from dp_knockoff.filters.methods import METHODS, chooses, takes
-    known = {}
-    for word in (_DEFAULT, *METHODS):
-        for name in (*takes(word), *chooses(word)): known.setdefault(name, {})[word] = True
-    return {name: [word for word in METHODS if word in words] for name, words in known.items()}
+    print(f"Warning: {message}", file=sys.stderr)
 
 # %% ../../nbs/8_practice/cli.ipynb #4a2d9d39
-def _comments(cls) -> dict:
-    "What the fields of a dataclass say about themselves, by name; of a scenario, their comments"
-    import inspect
-    from dataclasses import fields
-    found = {field.name: field.metadata["help"] for field in fields(cls) if "help" in field.metadata}
-    if found: return found | _OF_SELECT
-    text = [re.match(r"    (\w+): [^#]*# (.*)", line) for line in inspect.getsource(cls).splitlines()]
-    return {match[1]: match[2] for match in text if match}
+_DEFAULT = "moments" # the method if none is named and no distribution is public; its parameters come first
 
-_OF_SELECT = {"fdr": "the wanted bound on the false discovery rate",
-              "rule": "'knockoffs', 'bh', 'dbh', 'by' or 'ebh'; None: the method's own",
-              "sigma": "public standard deviation of the regression noise"}
+def _fields(word: str) -> dict:
+    "The fields of a method, by name"
+    from dataclasses import fields
+    return {field.name: field for field in fields(_methods()[word])}
+
+def _rule_fields() -> dict:
+    "The options of selecting by knockoffs, by name"
+    from dataclasses import fields
+
+    from dp_knockoff.selection.rules import KnockoffPlus
+    return {field.name: field for field in fields(KnockoffPlus)}
+
+def _methods_of() -> dict:
+    "The words of the methods that know a parameter, by its name; those of a rule belong to all"
+    known = {}
+    for word in (_DEFAULT, *_methods()):
+        for name in _fields(word): known.setdefault(name, set()).add(word)
+    known |= dict.fromkeys(("fdr", "rule", *_rule_fields()), set(_methods()))
+    return {name: [word for word in _methods() if word in words] for name, words in known.items()}
 
 def _with_default(text: str, default=None) -> str:
-    "Help that tells the default, if there is one to tell"
-    tells = isinstance(default, (int, float, str)) and not isinstance(default, bool)
-    return f"{text} (default {default})" if tells and "default" not in text else text
+    "Help with the default, if there is one to show"
+    shows = isinstance(default, (int, float, str)) and not isinstance(default, bool)
+    return f"{text} (default {default})" if shows else text
 
 def _for_methods(meanings: dict) -> str:
     "What an option means, by the methods for which it does: {meaning: words}"
-    from dp_knockoff.filters.methods import METHODS
-    everywhere = [text for text, words in meanings.items() if set(words) == set(METHODS)]
+    everywhere = [text for text, words in meanings.items() if set(words) == set(_methods())]
     return "; ".join(everywhere or [f"[{', '.join(words)}] {text}" for text, words in meanings.items()])
 
 def _meanings(name: str) -> str:
-    "What a parameter means to the methods that know it"
-    from dataclasses import fields
-
-    from dp_knockoff.filters.methods import METHODS, takes
-    from dp_knockoff.selection.rules import KnockoffPlus
-    asked = {field.name: field.default for field in fields(KnockoffPlus)} | {"fdr": .2, "rule": None}
+    "What a parameter means to the methods that know it, by the help of their fields"
     meanings = {}
     for word in _methods_of()[name]:
-        cls, defaults = (METHODS[word], takes(word)) if name in takes(word) else (KnockoffPlus, asked)
-        comment = _comments(cls).get(name, "").replace("None:", "default:") # not given, as Python says it
-        comment = re.sub(r"^B\w*: ", "", comment) # a symbol of the text
-        meanings.setdefault(_with_default(comment, defaults[name]), []).append(word)
+        field = _fields(word).get(name) or _rule_fields()[name]
+        meanings.setdefault(_with_default(field.metadata["help"], field.default), []).append(word)
     return _for_methods(meanings)
 
 # %% ../../nbs/8_practice/cli.ipynb #9462325a
@@ -184,10 +195,9 @@ _WORDS = ("private", "estimate") # in place of a number, where a method knows th
 
 def _number(option: str, text: str, whole: bool = False):
     "A number from the command line; 1e5 is a whole number, too"
-    from dp_knockoff.core.errors import InputError
     try: value = float(text)
-    except ValueError: raise InputError(f"{option}={text!r} is not a number") from None
-    if whole and not value.is_integer(): raise InputError(f"{option}={text!r} is not a whole number")
+    except ValueError: raise InputError(option, text, "is not a number") from None
+    if whole and not value.is_integer(): raise InputError(option, text, "is not a whole number")
     return int(value) if whole else value
 
 def _plain(option: str, text: str): return text if text in _WORDS else _number(option, text)
@@ -201,32 +211,30 @@ def _shares(option: str, text: str) -> tuple: return tuple(_number(option, part)
 # %% ../../nbs/8_practice/cli.ipynb #8f02f5cb
 def _statistic(option: str, text: str):
     "A Statistic, from its parts"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.knockoffs.statistics import Statistic
     words = [word.strip() for word in text.split(",")]
     if len(words) > 3:
-        raise InputError(f"{option}={text!r} is not a name, a contrast and a penalty: "
-                         "write e.g. lasso,lcd,2")
+        raise InputError(option, text, "is not a name, a contrast and a penalty", "write e.g. lasso,lcd,2")
     penalty = [_number(option, word) for word in words[2:]]
     try: return Statistic(*words[:2], *penalty)
     except InputError as error: raise error.at(f"{option} {text!r}") from None
 
 def _ranges(option: str, path: str) -> dict:
     "Public ranges of columns, from a JSON file"
-    return _from_json(option, path, '{"age": [20, 70]}', "write one range a column")
+    return _from_json(option, path, '{"age": [20, 70]}', "write one range per column")
 
-def _from_json(option: str, path: str, example: str, way_out: str) -> dict:
+def _from_json(option: str, path: str, example: str, remedy: str) -> dict:
     "An object in a JSON file"
     import json
     from pathlib import Path
 
-    from dp_knockoff.core.errors import InputError
     try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{option} {path!r} cannot be read ({error.strerror}): give a JSON file") from None
+        raise _refused(f"{option} {path!r}", f"cannot be read ({error.strerror})",
+                        "give a JSON file") from None
     except ValueError: found = None
     if isinstance(found, dict): return found
-    raise InputError(f"{option} {path!r} is not a JSON object like {example}: {way_out}")
+    raise _refused(f"{option} {path!r}", f"is not a JSON object like {example}", remedy)
 
 def _groups(option: str, path: str) -> dict:
     "Several columns that are one variable, from a JSON or TOML file, or from the [groups] of a dictionary"
@@ -237,18 +245,17 @@ def _groups(option: str, path: str) -> dict:
     return found.get("groups", {} if "columns" in found else found)
 
 def _law(option: str, path: str):
-    "The normal law with the means and covariances of a public table"
+    "The normal distribution with the means and covariances of a public table"
     from dataclasses import replace
 
     import numpy as np
 
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.files import file_header, find_files
     from dp_knockoff.data.source import open_source
     from dp_knockoff.knockoffs.laws import Gaussian
     if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
-        raise InputError(f"{option} {path!r} is no public table: give a .csv or .parquet file "
-                         "with the columns of the data")
+        raise _refused(f"{option} {path!r}", "is not a public table",
+                        "give a .csv or .parquet file with the columns of the data")
     names = [str(name) for name in file_header(find_files(path)[0]).labels]
     source = open_source(path, names[-1]) # any column may play the response: all are read
     try: rows = np.concatenate(source.collect(_whole_rows))
@@ -261,7 +268,7 @@ def _whole_rows(X, y) -> list:
     return [np.column_stack([X, y])]
 
 # %% ../../nbs/8_practice/cli.ipynb #547e838d
-_OPTIONS = { # parameters that are no plain numbers: what to write, how it is read, help if not the comment
+_OPTIONS = { # parameters that are not plain numbers: what to write, how it is read, help if not the field's
     "fdr": ("Q", _number, "false discovery rate to stay below (default 0.2)"),
     "rule": ("RULE", _word, "knockoffs (default for labels); or tests of the estimates: bh "
              "(Benjamini-Hochberg, default for moments), dbh (adjusted for dependence), "
@@ -300,8 +307,8 @@ def _add_groups(command, names) -> dict:
 
 def _add_parameters(command, names) -> None:
     "An option for each of these parameters of the methods; its value stays None if it is not given"
-    from dp_knockoff.filters.methods import METHODS, takes
-    flags = {name for word in METHODS for name, default in takes(word).items() if isinstance(default, bool)}
+    every = [field for word in _methods() for field in _fields(word).values()]
+    flags = {field.name for field in every if isinstance(field.default, bool)}
     for name in names:
         if name in flags:
             command.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=_meanings(name))
@@ -324,13 +331,13 @@ def _add_scenario(command, when: str = "") -> None:
     from dataclasses import fields
 
     from dp_knockoff.practice.planning import Scenario
-    defaults = {field.name: field.default for field in fields(Scenario)}
-    for name in _TOLD:
-        text = _with_default(_comments(Scenario)[name].replace("None:", "default:"), defaults[name])
+    for field in fields(Scenario):
+        if field.name not in _TOLD: continue
         how = {"type": float, "metavar": "NUMBER"}
-        if name == "signals": how = {"type": int, "metavar": "COUNT"}
-        if name == "standardized": how = {"action": "store_true", "default": None}
-        command.add_argument(_option(name), help=(when + text).replace("%", "%%"), **how)
+        if field.name == "signals": how = {"type": int, "metavar": "COUNT"}
+        if field.name == "standardized": how = {"action": "store_true", "default": None}
+        text = when + _with_default(field.metadata["help"], field.default)
+        command.add_argument(_option(field.name), help=text.replace("%", "%%"), **how)
 
 # %% ../../nbs/8_practice/cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
@@ -347,68 +354,66 @@ def _add_data(command, what: str) -> None:
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
 
-def _may(what: str) -> list:
-    "Methods whose releases can be entered into a ledger, or saved"
+def _enter_a_ledger() -> list:
+    "Methods whose releases can be entered into a ledger"
+    return [word for word, method in _methods().items() if "ledger" in method.draws]
 
-    from dp_knockoff.filters.methods import METHODS
-    return [word for word, method in METHODS.items()
-            if what in method.draws or hasattr(method.releases, what)]
+def _can_be_saved() -> list:
+    "Methods whose releases can be kept"
+    return [word for word, method in _methods().items() if hasattr(method.releases, "save")]
 
 def _add_method(command, words: list, names) -> dict:
     "The method, its parameters in groups, and how it draws; returns the groups"
-    from dp_knockoff.filters.methods import METHODS
     groups = _add_groups(command, names)
     groups[_METHOD].add_argument(
         "--method", metavar="WORD",
         help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
              "probabilities of all columns)")
     add = groups["privacy"].add_argument
+    entered = ", ".join(word for word in _enter_a_ledger() if word in words)
     add("--ledger", metavar="FILE",
-        help=f"[{', '.join(word for word in _may('ledger') if word in words)}] enter the release into this "
-             "ledger first, and refuse to overspend")
+        help=f"[{entered}] enter the release into this ledger first, and refuse to overspend")
     add("--simulation", action="store_true",
         help="draw NumPy's noise, to try things out: NOT private, and the result says so")
     add("--simulate", action="store_true", dest="simulation", help=argparse.SUPPRESS) # its older name
     add("--seed", type=int, help="for --simulation and method none: the same numbers every time")
-    lines = [textwrap.fill(f"{METHODS[word].__doc__}.", 78, initial_indent=f"  {word:<10}",
-                           subsequent_indent=" " * 12) for word in words]
+    def about(word): return _methods()[word].__doc__ if sys.flags.optimize < 2 else "" # -OO has no docstrings
+    lines = [textwrap.fill(about(word), 78, initial_indent=f"  {word:<10}", subsequent_indent=" " * 12)
+             for word in words]
     command.epilog = "\n".join(["methods:", *lines, "", command.epilog or ""])
     return groups
 
 def _add_select(command) -> None:
     "The arguments of `dp-knockoff select`"
-    from dp_knockoff.filters.methods import METHODS
     _add_data(command, "data (.csv, .csv.gz, .parquet), moments (.npz, of `dp-knockoff moments`), or a "
                        "release (.npz, of `dp-knockoff release`)")
-    _add_method(command, list(METHODS), _methods_of())
+    _add_method(command, list(_methods()), _methods_of())
     add = command.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print the result as JSON")
     add("--out", action="append", default=[], metavar="FILE",
         help="also write it: a report .html, .json, .csv, or a picture .png, .pdf, .svg (may be given again)")
     add("--save-release", metavar="FILE",
-        help=f"[{', '.join(_may('save'))}] keep the release (.npz), to select again at no cost, or to add "
+        help=f"[{', '.join(_can_be_saved())}] keep the release (.npz), to select again at no cost, or to add "
              "it to others")
     trying = command.add_argument_group("trying out")
     add = trying.add_argument
     add("--dry-run", action="store_true",
         help="spend nothing, read no rows but the first lines of a CSV file: print the plan, the noise, and "
              "the power to expect")
-    add("--rows", metavar="COUNT", help="for --dry-run: number of rows, where the file does not tell")
+    add("--rows", metavar="COUNT", help="for --dry-run: number of rows, where the file does not say")
     _add_scenario(trying, "for --dry-run: ")
 
 # %% ../../nbs/8_practice/cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
     "Options that this method does not know, or that come too late, get a sentence"
-    from dp_knockoff.core.errors import InputError
-    from dp_knockoff.filters.methods import chooses
-    known = _methods_of()
+    known, late = _methods_of(), ("fdr", "rule", "sigma", *_rule_fields())
     for name, value in given.items():
         option = _option(name, value)
         if word not in known[name]:
             others = "" if released else f", or pass --method {' or '.join(known[name])}"
-            raise InputError(f"{option} has no meaning for --method {word}: leave it out{others}")
-        if released and name not in chooses(word):
-            raise InputError(f"{option} cannot be changed for a release that exists: leave it out")
+            raise _refused(option, f"has no meaning for --method {word}", f"leave it out{others}")
+        if released and name not in late:
+            raise _refused(option, "cannot be changed for a release that exists")
 
 # %% ../../nbs/8_practice/cli.ipynb #9594de84
 _EXAMPLES = {"epsilon": "1", "delta": "1e-6"} # of a budget
@@ -416,65 +421,43 @@ _EXAMPLES = {"epsilon": "1", "delta": "1e-6"} # of a budget
 def _check_complete(word: str, given: dict) -> None:
     "A budget for a private method, and every parameter without a default"
     from dataclasses import MISSING
-
-    from dp_knockoff.core.errors import InputError
-    from dp_knockoff.filters.methods import METHODS, takes
-    for name, default in takes(word).items():
+    for name, field in _fields(word).items():
         if name in given: continue
-        missing = f"{_option(name)} is missing"
         if name in _EXAMPLES:
-            raise InputError(f"{missing}: pass a privacy budget, e.g. {_option(name)} {_EXAMPLES[name]}")
-        if default is MISSING:
-            meaning = _comments(METHODS[word])[name]
-            raise InputError(f"{missing}: method {word} needs a public number ({meaning})")
-
-_PASSED = re.compile(r"(?<!-)\b(\w+)=(?:'(\w+)'|([\d.e-]*\d)|\[?(\.\.\.)\]?)") # as Python passes a value
-
-def _spelled(sentence: str) -> str:
-    "A refusal with options in place of parameters: its first word, and what it says to pass"
-    known = {*_methods_of(), "columns", "dictionary", "groups"}
-    def option(found):
-        value = found[2] or found[3] or found[4]
-        return f"{_option(found[1])} {value}" if found[1] in known else found[0]
-    wrong, colon, way_out = sentence.partition(": ")
-    way_out = way_out.replace("with a Clip", "with --row-bound and --response-bound")
-    sentence = wrong + colon + _PASSED.sub(option, way_out)
-    found = re.match(r"(\w+)(?= is missing|=)", sentence)
-    if not found or found[1] not in known: return sentence
-    rest = re.sub(r"^=None is [^:]*", " is missing", sentence[found.end():])
-    return _option(found[1]) + rest
+            raise _refused(_option(name), "is missing",
+                            f"pass a privacy budget, e.g. {_option(name)} {_EXAMPLES[name]}")
+        if field.default is MISSING:
+            raise _refused(_option(name), "is missing",
+                            f"method {word} needs a public number ({field.metadata['help']})")
 
 # %% ../../nbs/8_practice/cli.ipynb #d0fa6364
 def _open_ledger(path: str):
     "A ledger that exists"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.privacy.ledger import Ledger
     if not os.path.exists(path):
         create = f"dp-knockoff ledger {path} --create --epsilon 1 --delta 1e-6"
-        raise InputError(f"ledger {path!r} does not exist: create it with a total budget, e.g. `{create}`, "
-                         "or bring it back if it was there before")
+        raise _refused(f"ledger {path!r}", "does not exist", f"create it with a total budget, "
+                        f"e.g. `{create}`, or bring it back if it was there before")
     return Ledger(path)
 
 def _draw(args, word: str, released: bool) -> dict:
-    "How a method shall draw: what its `release` is told besides the data"
-    from dp_knockoff.core.errors import InputError
-    from dp_knockoff.filters.methods import METHODS
+    "How a method shall draw: the arguments of its `release` besides the data"
     given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
     given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
-    if released:
-        for name in given:
-            raise InputError(f"--{name} has no meaning for a release that exists, for no noise is drawn: "
-                             "leave it out")
-    known = METHODS[word].draws
-    if "simulation" in given and "simulation" not in known:
-        raise InputError(f"--simulation has no meaning for --method {word}, which draws no noise: "
-                         "leave it out")
-    if "ledger" in given and "ledger" not in known:
-        raise InputError(f"--ledger has no meaning for --method {word}, "
-                         "which is not differentially private for every pair of neighbours: leave it out")
-    if "seed" in given and "simulation" in known and not args.simulation:
-        raise InputError("--seed belongs to simulations, and a release draws its noise from the operating "
-                         "system: pass --simulation to try things out, or leave --seed out")
+    draws = _methods()[word].draws
+    why = {}
+    if released: why = dict.fromkeys(given, "has no meaning for a release that exists, for no noise is drawn")
+    else:
+        if "simulation" not in draws:
+            why["simulation"] = f"has no meaning for --method {word}, which draws no noise"
+        if "ledger" not in draws:
+            why["ledger"] = (f"has no meaning for --method {word}, which is not differentially private for "
+                             "every pair of neighbours")
+    for name in given:
+        if name in why: raise _refused(f"--{name}", why[name])
+    if "seed" in given and "simulation" in draws and not args.simulation and not released:
+        raise _refused("--seed", "belongs to simulations, and a release draws its noise from the "
+                        "operating system", "pass --simulation to try things out, or leave --seed out")
     draw = {"random_state": args.seed}
     if args.simulation: draw["simulation"] = True
     if args.ledger: draw["ledger"] = _open_ledger(args.ledger)
@@ -484,42 +467,40 @@ def _draw(args, word: str, released: bool) -> dict:
 def _check_archive(option: str, path: str, what: str = "moments") -> None:
     "A place for a NumPy archive"
     from dp_knockoff.core.archives import check_place
-    from dp_knockoff.core.errors import InputError
     if not path.endswith(".npz"):
-        raise InputError(f"{option} {path!r} does not end in .npz: {what} are kept as NumPy archives")
+        raise _refused(f"{option} {path!r}", "does not end in .npz",
+                        f"{what} are kept as NumPy archives")
     check_place(path)
 
 _TEXTS = (".html", ".json", ".csv")   # what --out writes as text
 _PICTURES = (".png", ".pdf", ".svg")  # and as a picture
 
 def _check_out(path: str) -> None:
-    "A place for a result, by an ending that is known"
+    "A place for a result, by an extension that is known"
     from dp_knockoff.core.archives import check_place
-    from dp_knockoff.core.errors import InputError, listed
     if not path.lower().endswith(_TEXTS + _PICTURES):
-        way_out = " (to keep the release, pass --save-release)" if path.lower().endswith(".npz") else ""
-        raise InputError(f"--out {path!r} has an ending that says nothing here{way_out}: "
-                         f"choose one of {listed(_TEXTS + _PICTURES)}")
+        keep = " (to keep the release, pass --save-release)" if path.lower().endswith(".npz") else ""
+        raise _refused(f"--out {path!r}", f"has an unsupported file extension{keep}",
+                        f"choose one of {listed(_TEXTS + _PICTURES)}")
     check_place(path)
 
 def _check_apart(args, option: str, path: str) -> None:
     "A result must not be written over a file that is read, or over the ledger: it would be gone"
-    from dp_knockoff.core.errors import InputError
     names = ("ledger", "dictionary", "groups", "ranges", "law")
     read = _paths(args) + [value for name in names if isinstance(value := getattr(args, name, None), str)]
     if any(os.path.exists(path) and os.path.exists(one) and os.path.samefile(path, one) for one in read):
-        raise InputError(f"{option} {path!r} would be written over a file that is read: choose another name")
+        raise _refused(f"{option} {path!r}", "would be written over a file that is read",
+                        "choose another name")
 
 def _check_places(args, word: str, released: bool) -> None:
     "Where results go"
-    from dp_knockoff.core.errors import InputError
     for out in args.out: _check_out(out)
     for out in args.out: _check_apart(args, "--out", out)
     if not args.save_release: return
-    if word not in _may("save"):
-        raise InputError(f"--save-release has no meaning for --method {word}: leave it out")
-    if released and len(_paths(args)) == 1:
-        raise InputError("--save-release has no meaning for one release that exists: leave it out")
+    problem = ""
+    if word not in _can_be_saved(): problem = f"has no meaning for --method {word}"
+    elif released and len(_paths(args)) == 1: problem = "has no meaning for one release that exists"
+    if problem: raise _refused("--save-release", problem)
     _check_archive("--save-release", args.save_release, "releases")
     _check_apart(args, "--save-release", args.save_release)
 
@@ -528,61 +509,71 @@ def _paths(args) -> list:
     from dp_knockoff.data.files import find_files
     return find_files(args.data)
 
-_KINDS = {"private moments": "moments", "private products": "products"} # saved releases, by method
-
 def _releases(paths: list) -> dict:
     "Those of the files that hold a release, and the method of each"
     from dp_knockoff.core.archives import archive_kind
+    from dp_knockoff.filters.methods import RELEASES
     kinds = {path: archive_kind(path) for path in paths if path.lower().endswith(".npz")}
-    return {path: _KINDS[kind] for path, kind in kinds.items() if kind in _KINDS}
+    return {path: RELEASES[kind].method for path, kind in kinds.items() if kind in RELEASES}
 
 def _released_by(args) -> str | None:
     "The method, if the files are releases that exist: then nothing else can be asked of the data"
-    from dp_knockoff.core.errors import InputError
     paths = _paths(args)
     releases = _releases(paths)
     if not releases: return None
     first, word = next(iter(releases.items()))
     for path in paths:
         if path not in releases:
-            raise InputError(f"{first!r} is a release, and {path!r} is none: select from releases, "
-                             "or from data that was not released yet")
+            raise _refused(f"{first!r}", f"is a release, and {path!r} is not",
+                            "select from releases, or from data that was not released yet")
         if releases[path] != word:
-            raise InputError(f"{first!r} is a release of method {word}, and {path!r} of {releases[path]}: "
-                             "they cannot be added; select from each")
+            raise _refused(f"{first!r}", f"is a release of method {word}, and {path!r} of "
+                            f"{releases[path]}", "they cannot be added; select from each")
     for name in ("target", "columns", "method", "dictionary", "groups"):
         if getattr(args, name) is not None and (name, args.method) != ("method", word):
-            raise InputError(f"--{name} cannot be changed for a release that exists: leave it out")
+            raise _refused(f"--{name}", "cannot be changed for a release that exists")
     return word
 
 # %% ../../nbs/8_practice/cli.ipynb #e7b22ef5
 _CHOSEN = "Method products was chosen, as the dictionary has the probabilities of all columns (see --method)."
 
 def _word_of(args) -> str:
-    "The method that was named; products, if the dictionary holds the law of all columns; or the default"
-    from dp_knockoff.core.errors import check_option
-    from dp_knockoff.filters.methods import METHODS, has_law
-    if args.method is not None: return check_option("--method", args.method, list(METHODS))
+    "The method that was named; products, if the dictionary has all distributions; or the default"
+    from dp_knockoff.filters.methods import has_law
+    if args.method is not None: return check_option("--method", args.method, list(_methods()))
     return "products" if args.dictionary and has_law(_open(args)) else _DEFAULT
 
-def _asked(args) -> tuple:
-    "The method, or None if its release exists already; the question; and how to draw"
-    from dp_knockoff.filters.methods import METHODS, chooses, question_of, takes
+def _rule_of(values: dict, own):
+    "The rule that is asked for, with the options that were given for it"
+    from dp_knockoff.selection.rules import KnockoffPlus, as_rule
+    rule = as_rule(values.get("rule"), own)
+    options = {name: values[name] for name in _rule_fields() if name in values}
+    if not options: return rule
+    if isinstance(rule, KnockoffPlus): return KnockoffPlus(**options)
+    why = "has its own" if rule.knockoffs else "draws no knockoffs"
+    for name, value in options.items():
+        raise InputError(_option(name), value, f"has no meaning for --rule {rule.name}, which {why}",
+                         "leave it out, or pass --rule knockoffs")
+
+def _asked(args) -> tuple: # Method (None: its release exists already), arguments of `select`, how to draw
+    "Everything that the words ask for, checked before data is read"
     from dp_knockoff.paper.one_and_two import PaperMethod
-    released = _released_by(args) is not None
-    word = _released_by(args) or _word_of(args)
+    released = _released_by(args)
+    word = released or _word_of(args)
     given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
-    if given.get("intercept") is False and issubclass(METHODS[word], PaperMethod): given.pop("intercept")
-    _check_meaning(given, word, released)
+    if given.get("intercept") is False and issubclass(_methods()[word], PaperMethod): given.pop("intercept")
+    _check_meaning(given, word, released is not None)
     if not released: _check_complete(word, given)
-    draw = _draw(args, word, released)
-    if hasattr(args, "save_release"): _check_places(args, word, released)
+    draw = _draw(args, word, released is not None)
+    if hasattr(args, "save_release"): _check_places(args, word, released is not None)
     values = _values(given)
-    chosen = {name: value for name, value in values.items() if name in chooses(word)}
-    question = question_of(METHODS[word].releases.rule, chosen)
-    if released: return None, question, draw
-    method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
+    own = {} if released else {name: values.pop(name) for name in _fields(word) if name in values}
+    question = {name: values[name] for name in ("fdr", "sigma") if name in values}
+    if released: return None, question | {"rule": _rule_of(values, None)}, draw
+    method = _methods()[word](**own)
     if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
+    question["rule"] = _rule_of(values, method.own_rule)
+    method.guarantee(**question) # refuses what makes no sense
     return method, question, draw
 
 def _complete(args, method):
@@ -595,13 +586,12 @@ def _complete(args, method):
 # %% ../../nbs/8_practice/cli.ipynb #a453719c
 def _open(args, progress=None):
     "The source behind the files"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.dictionary import as_dictionary
     from dp_knockoff.data.source import open_source
     collected = all(path.lower().endswith(".npz") for path in args.data)
     dictionary = as_dictionary(args.dictionary) if args.dictionary else None
     if not (args.target or collected or getattr(dictionary, "target", None)):
-        raise InputError("--target is missing: pass the name of the response's column")
+        raise _refused("--target", "is missing", "pass the name of the response's column")
     columns = [name.strip() for name in args.columns.split(",")] if args.columns else None
     groups = _groups("--groups", args.groups) if getattr(args, "groups", None) else None
     data = args.data if len(args.data) > 1 else args.data[0]
@@ -615,88 +605,33 @@ def _row_bar():
 
 def _released(paths: list):
     "The release that was saved, or the sum of several"
-    from dp_knockoff.core.errors import InputError
-    from dp_knockoff.filters.methods import METHODS
-    load = METHODS[_releases(paths)[paths[0]]].releases.load
-    total = load(paths[0])
+    from dp_knockoff.filters.methods import load_release
+    total = load_release(paths[0])
     for path in paths[1:]:
-        try: total += load(path)
+        try: total += load_release(path)
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
-def _fresh(question: dict) -> dict:
-    "What is asked of a selection from data: a public sigma is the method's"
-    return {name: value for name, value in question.items() if name != "sigma"}
-
-def _selection(args, method, question, draw: dict):
+def _selection(args, method, question: dict, draw: dict):
     "Read, release and select; or select from the release that exists"
     from dataclasses import replace
 
     from dp_knockoff.selection.release import select
     if method is None: return select(_released(_paths(args)), **question)
-    with _row_bar() as bar: found = method.select(_open(args, bar.update), **_fresh(question), **draw)
+    with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
     chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
     return replace(found, notes=(*found.notes, *chosen))
 
 # %% ../../nbs/8_practice/cli.ipynb #b013bb54
-_MOST = 60 # rows of the table
-
-def _selection_table(selection) -> str:
-    "Variable, W, sign, whether it was selected, and its estimate if there is one; the largest W first"
-    import numpy as np
-
-    from dp_knockoff.selection.view import intervals as intervals_of
-    intervals = intervals_of(selection)
-    order = np.argsort(-selection.W, kind="stable")
-    width = max(8, *(len(selection.names[j]) for j in order[:_MOST]))
-    label = selection.label
-    head = "  estimate (adjusted 95 % interval)" if intervals else ""
-    lines = [f"{'variable':<{width}} {label:>11}  sign  selected{head}"]
-    for j in order[:_MOST]:
-        sign = "-0+"[int(selection.signs[j]) + 1]
-        name, chosen = selection.names[j], "yes" if selection.support[j] else ""
-        effect = intervals.get(name, "")
-        lines.append(f"{name:<{width}} {selection.W[j]:11.4g}  {sign:^4}  {chosen:<8}  {effect}".rstrip())
-    if len(order) > _MOST: lines.append(f"... and {len(order) - _MOST} more, with smaller {label}")
-    return "\n".join(lines)
+def _as_text(selection) -> str:
+    "The selection, and what would find more"
+    more = ["", "To find more:", repr(selection.diagnosis)] if len(selection.diagnosis) else []
+    return "\n".join([repr(selection), *more])
 
 def _as_json(selection) -> str:
-    "The selection as JSON; no threshold is null"
+    "The selection as JSON"
     import json
-
-    import numpy as np
-    budget = selection.budget
-    release = selection.release
-    effects = None if selection.estimate is None else [row._asdict() for row in selection.effects]
-    return json.dumps({
-        "selected": list(selection.selected), "variables": list(selection.names), "W": selection.W.tolist(),
-        "signs": selection.signs.tolist(),
-        "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
-        "method": selection.method, "rule": selection.rule.name,
-        "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
-        "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
-        "noise": selection.noise, "guarantee": selection.guarantee.to_dict(),
-        "explanation": selection.explain(),
-        "notes": list(selection.notes), "effects": effects,
-        "diagnosis": selection.diagnosis.to_dicts()}, indent=1)
-
-_NUMBERS = ("estimate", "se", "low", "high", "pvalue") # of a variable, where there are estimates
-
-def _selection_csv(selection) -> str:
-    "A line a variable; guarantee and diagnosis stand in every line, for a table is cut and pasted"
-    known = [dict(zip(selection.table().head, row)) for row in selection.table()]
-    numbers = [name for name in _NUMBERS if name in selection.table().head]
-    same = {"guarantee": " ".join(selection.guarantee.lines()),
-            "diagnosis": " ".join(f"{f.subject}: {f.found} {f.change}" for f in selection.diagnosis)}
-    if selection.release.simulated: same["simulation"] = "NOT private"
-    columns = zip(selection.names, selection.W, selection.signs, selection.support, known)
-    rows = [(name, f"{W:.17g}", sign, int(chosen), *(_digits(row[number]) for number in numbers),
-             *same.values()) for name, W, sign, chosen, row in columns]
-    return _as_csv(["variable", "W", "sign", "selected", *numbers, *same], rows)
-
-def _digits(number: float) -> str:
-    "All digits of a number; nothing where there is none"
-    return "" if number != number else f"{number:.17g}"
+    return json.dumps(selection.to_dict(), indent=1)
 
 def _as_csv(header, rows) -> str:
     "A table as CSV"
@@ -723,7 +658,7 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     return save_figure(fig, path)
 
 def _told(args) -> dict:
-    "What a report is told besides the selection"
+    "What a report needs besides the selection"
     from dp_knockoff.data.dictionary import as_dictionary
     target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
     return {"target": target, "ledger": args.ledger}
@@ -733,7 +668,7 @@ def _write_selection(selection, path: str, **told) -> None:
     from dp_knockoff.practice.report import write_report
     if path.lower().endswith(".html"): write_report(selection, path, **told)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
-    elif path.lower().endswith(".csv"): _write_text(path, _selection_csv(selection))
+    elif path.lower().endswith(".csv"): _write_text(path, selection.to_csv())
     else: _draw_selection(selection, path)
 
 # %% ../../nbs/8_practice/cli.ipynb #3928d553
@@ -741,132 +676,89 @@ _BOUNDS = ("row_bound", "response_bound")
 
 def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.practice.planning import Scenario
-    told = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
-    try: return Scenario.of(what, rows, ranges, **told)
-    except InputError as error:
-        name, equals, rest = str(error).partition("=")
-        if name not in _TOLD: raise
-        raise InputError(f"{_option(name)}{equals}{rest}") from None
+    facts = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
+    return Scenario.of(what, rows, ranges, **facts)
 
-def _forecast_moments(args, method, source, scenario, question) -> tuple: # lines, facts
-    "The moments filter: noise, signal and power"
+def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
+    "Noise, signal and power, by simulated releases of the method itself"
     from dataclasses import replace
 
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.source import MomentsSource
-    from dp_knockoff.filters.moments_method import check_bound
+    from dp_knockoff.filters.moments_method import MomentsMethod, check_bound
+    from dp_knockoff.knockoffs.laws import law_of
     from dp_knockoff.practice.planning import outlook
-    collected = isinstance(source, MomentsSource)
-    if collected and source.clip is None:
-        raise InputError("these Moments are sums of rows without bounds: collect them with --row-bound and "
-                         "--response-bound, or pass the data")
-    if not collected:
-        for name in _BOUNDS: check_bound(name, getattr(method, name), _option(name))
-    rounds = method.rounds_of(source)
-    if collected:
-        method.check_collected(source)
-        bounds = {name: getattr(source.clip, name) for name in _CLIP}
-        method = replace(method, **bounds)
-    o = outlook(scenario, replace(method, rounds=rounds), **_fresh(question))
-    private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
-    found = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
-    return [str(o), *(found if private else [])], o.to_dict()
+    lines = []
+    if isinstance(method, MomentsMethod):
+        if isinstance(source, MomentsSource):
+            method.check_collected(source)
+            method = replace(method, **{name: getattr(source.clip, name) for name in _CLIP})
+        else:
+            for name in _BOUNDS: check_bound(name, getattr(method, name))
+        private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
+        if private:
+            lines = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
+    if hasattr(method, "rounds_of"): method = replace(method, rounds=method.rounds_of(source))
+    if method.word == "products":
+        method = replace(method, law=law_of(method.law, source))
+        lines = [f"Distribution of the rows: {method.law}."]
+    found = outlook(scenario, method, **question)
+    return [str(found), *lines], found.to_dict()
 
-def _forecast_paper(args, method, source, scenario, question) -> tuple: # lines, facts
+def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.evidence.simulation import Experiment, simulate
     for name in ("sigma", "beta_norm"):
         if getattr(method, name) == "estimate":
-            raise InputError(f"{_option(name)} estimate takes the data, and a dry run reads none: "
-                             "pass a number")
+            raise _refused(f"{_option(name)} estimate", "takes the data, and a dry run reads none",
+                            "pass a number")
     k = scenario.signals
-    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, sigma=method.sigma,
-                   epsilon=method.epsilon, delta=method.delta, fdr=question["fdr"], bounds=method.bounds)
+    asked = {name: getattr(method, name) for name in ("sigma", "epsilon", "delta", "bounds")}
+    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, fdr=question.get("fdr", .2),
+                   **asked)
     point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
     lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
              "for coefficients as large as --beta-norm allows.",
              f"Assumed: uncorrelated normal columns with variance 1, {k} equal signals."]
     return lines, {"power": point.power, "power_se": point.power_se, "fdr": point.fdr}
 
-def _forecast_labels(args, method, source, scenario, question) -> tuple: # lines, facts
-    "The labels filter: the standard deviation of an estimate, with and without privacy, and the power"
-    from dp_knockoff.data.models import row_norm_bound
-    from dp_knockoff.practice.planning import outlook
-    from dp_knockoff.privacy.mechanisms import analytic_ratio
-    p, rows = len(source.names), scenario.rows
-    longest = method.row_bound or row_norm_bound(rows, p)
-    scaled = min(1.0, longest / p**.5)**2
-    sensitivity = 2 * method.response_bound * (longest**2 + method.intercept)**.5
-    noise = method.rows_per_person * sensitivity / analytic_ratio(method.budget)
-    without = method.sigma / rows**.5
-    sd = (without**2 + (noise / (rows * scaled))**2)**.5
-    o = outlook(scenario, method, **_fresh(question))
-    lines = [f"Noise on X'y: standard deviation {noise:.4g}, for rows of norm at most {longest:.3g}.",
-             f"An estimate of uncorrelated columns of variance 1 would have standard deviation {sd:.2g} "
-             f"({without:.2g} without privacy).", str(o)]
-    return lines, o.to_dict()
-
-def _forecast_products(args, method, source, scenario, question) -> tuple: # lines, facts
-    "The products filter: rounds, the noise on a product, and the power"
-    from dataclasses import replace
-
-    from dp_knockoff.data.clip import Clip
-    from dp_knockoff.filters.private_moments import CHECK, Units, strict_mu
-    from dp_knockoff.knockoffs.laws import law_of
-    from dp_knockoff.practice.planning import outlook
-    rounds, law = method.rounds_of(source), law_of(method.law, source)
-    clip = Clip((2 * (method.row_bound**2 if method.row_bound else law.p))**.5, method.response_bound,
-                intercept=False)
-    mu = strict_mu(method.budget) * (1 - CHECK)**.5 / method.rows_per_person
-    noise = Units(clip, 1.0, gram=False).noise(mu)[2]
-    o = outlook(scenario, replace(method, rounds=rounds, law=law), **_fresh(question))
-    most = "" if rounds == 1 else "at most "
-    lines = [f"{rounds} round{'s' * (rounds > 1)}; noise on a product: standard deviation {most}{noise:.4g}.",
-             f"Law: {law}.", str(o)]
-    return lines, o.to_dict()
-
 # %% ../../nbs/8_practice/cli.ipynb #77e295fb
-_FORECASTS = {"one": _forecast_paper, "two": _forecast_paper, "moments": _forecast_moments,
-              "labels": _forecast_labels, "products": _forecast_products}
-
 def _looked_at(args) -> str:
     "What a dry run saw of the data"
     if not any(path.lower().endswith((".csv", ".csv.gz")) for path in _paths(args)): return "No row was read"
     return "Of CSV files the header and the first lines were looked at, for the types of columns"
 
-def _forecast(args, method, question, draw: dict) -> str:
+def _forecast(args, method, question: dict, draw: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
     lines, facts = _foretold(args, method, question, draw)
     if not args.json: return "\n".join(lines)
     import json
-    budget = {} if method is None or not facts else {"epsilon": method.epsilon, "delta": method.delta}
+    budget = {"epsilon": method.epsilon, "delta": method.delta} if facts else {}
     return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
 
-def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
+def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
     "The same in lines, and as numbers"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.source import MomentsSource
+    from dp_knockoff.paper.one_and_two import PaperMethod
     if method is None:
         return ["This release exists already: selecting from it spends nothing. No row was read."], {}
-    if method.word not in _FORECASTS:
+    if "simulation" not in method.draws:
         return [f"Method {method.word} is not private and spends nothing: there is no plan to make. "
                 "No row was read."], {}
     source = _open(args)
     rows = _number("--rows", args.rows, whole=True) if args.rows else source.rows
     if not rows:
-        raise InputError("--rows is missing: this file does not tell its number of rows without being read; "
-                         "pass e.g. --rows 1e6")
+        raise _refused("--rows", "is missing: this file does not say its number of rows without being "
+                        "read", "pass e.g. --rows 1e6")
     clip = source.clip if isinstance(source, MomentsSource) else None
     scenario = _scenario(args, source, rows, getattr(clip, "ranges", None) or getattr(method, "ranges", None))
-    method.check_rule(question["rule"], scenario.variables)
+    question["rule"].check(method.conditions, scenario.variables)
     variables, p = scenario.variables, len(source.names)
     what = f"{p} columns" + (f" ({len(variables)} variables)" if variables.grouped else "")
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
-            f"FDR {question['fdr']:g}. {_looked_at(args)}; nothing was spent.")
-    lines, facts = _FORECASTS[method.word](args, method, source, scenario, question)
+            f"FDR {question.get('fdr', .2):g}. {_looked_at(args)}; nothing was spent.")
+    forecast = _forecast_paper if isinstance(method, PaperMethod) else _forecast_by_outlook
+    lines, facts = forecast(args, method, source, scenario, question)
     if args.method is None and method.word != _DEFAULT: lines = [*lines, _CHOSEN]
     if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
     return [head, *lines], {"method": method.word, "rows": rows, "columns": p} | facts
@@ -874,45 +766,31 @@ def _foretold(args, method, question, draw: dict) -> tuple: # lines, facts
 # %% ../../nbs/8_practice/cli.ipynb #01fcbec6
 def _select(args) -> None:
     "Check, read, release, select, report"
-    from dp_knockoff.core.errors import InputError
-    try:
-        method, question, draw = _asked(args)
-        if args.dry_run: return print(_forecast(args, method, question, draw))
-        selection = _selection(args, method, question, draw)
-    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
+    method, question, draw = _asked(args)
+    if args.dry_run: return print(_forecast(args, method, question, draw))
+    selection = _selection(args, method, question, draw)
     lost = [] # a file that cannot be written must not keep what was paid for from being shown
     if args.save_release: lost += _tried(_save_release, selection.release, args.save_release)
     for out in args.out: lost += _tried(_write_selection, selection, out, **_told(args))
-    if args.json: print(_as_json(selection))
-    else: _print_selection(selection)
-    if lost: raise InputError("; ".join(lost))
+    print(_as_json(selection) if args.json else _as_text(selection))
+    if lost: raise _refused("; ".join(map(str, lost)), "") # each a sentence of its own
 
 def _tried(write, *what, **told) -> list:
-    "Write a file; the sentence about it, if that cannot be"
-    from dp_knockoff.core.errors import InputError
+    "Write a file; the error, if that cannot be"
     try: write(*what, **told)
-    except InputError as error: return [str(error)]
+    except InputError as error: return [error]
     return []
 
 def _save_release(release, path: str) -> None:
     "Write a release; where that cannot be, among temporary files: its budget is spent"
     import tempfile
-
-    from dp_knockoff.core.errors import InputError
     try: release.save(path)
     except InputError as error:
         try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
         except (InputError, OSError):
-            raise InputError(f"{error}; its budget is spent, and the release is lost") from None
-        found = f"its budget is spent, so the release is in {str(kept)!r}: move it"
-        raise InputError(f"{error}; {found}") from None
-
-def _print_selection(selection) -> None:
-    "Table, explanation, guarantee, notes, diagnosis"
-    explained = selection.explain().removesuffix(" More: selection.diagnosis.") # which is printed below
-    sentences = explained, *selection.guarantee.lines(), *selection.notes
-    print(_selection_table(selection), "", *sentences, sep="\n")
-    if len(selection.diagnosis): print("", "To find more:", selection.diagnosis, sep="\n")
+            raise _refused(str(error), "; its budget is spent", "the release is lost") from None
+        raise _refused(str(error), f"; its budget is spent, so the release is in {str(kept)!r}",
+                        "move it") from None
 
 _COMMANDS["select"] = ("select variables in data, with a privacy budget, or in a release, at no cost",
                        _add_select, _select)
@@ -920,39 +798,36 @@ _COMMANDS["select"] = ("select variables in data, with a privacy budget, or in a
 # %% ../../nbs/8_practice/cli.ipynb #5e1ea5e1
 def _add_release(command) -> None:
     "The arguments of `dp-knockoff release`"
-    from dp_knockoff.filters.methods import takes
-    words = _may("save")
+    words = _can_be_saved()
     _add_data(command, "data (.csv, .csv.gz, .parquet), or moments (.npz, of `dp-knockoff moments`)")
-    names = [name for name in _methods_of() if any(name in takes(word) for word in words)]
+    names = [name for name in _methods_of() if any(name in _fields(word) for word in words)]
     _add_method(command, words, names)
     add = command.add_argument_group("output").add_argument
     add("--out", required=True, metavar="FILE", help="where to write the release (.npz)")
 
 def _made(args):
     "The release that the arguments ask for; everything is checked before the data is read"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.rows import one_blas_thread
     for path in _releases(_paths(args)):
-        raise InputError(f"{path!r} is a release already: select from it with `dp-knockoff select {path}`")
+        raise _refused(f"{path!r}", "is a release already",
+                        f"select from it with `dp-knockoff select {path}`")
     _check_archive("--out", args.out, "releases")
     _check_apart(args, "--out", args.out)
-    if _word_of(args) not in _may("save"):
-        raise InputError(f"--method {args.method} has no release that can be kept: "
-                         f"choose {' or '.join(_may('save'))}, or use `dp-knockoff select`")
+    if _word_of(args) not in _can_be_saved():
+        raise _refused(f"--method {args.method}", "has no release that can be kept",
+                        f"choose {' or '.join(_can_be_saved())}, or use `dp-knockoff select`")
     method, _, draw = _asked(args)
     with _row_bar() as bar, one_blas_thread():
         return method.release(method.open(_open(args, bar.update)), **draw)
 
 def _release(args) -> None:
     "Check, read, release, save; say what was spent and guaranteed, and how to go on"
-    from dp_knockoff.core.errors import InputError
-    try: release = _made(args)
-    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
+    release = _made(args)
     _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
     if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
-    print(*release.guarantee.lines(), *release.notes(release.estimate()), sep="\n")
+    print(release.guarantee, *release.notes(release.estimate()), sep="\n")
     print("Select from it, as often as you like, at no further cost:\n"
           f"  dp-knockoff select {args.out} --fdr 0.2")
 
@@ -970,18 +845,17 @@ def _add_ledger(command) -> None:
 
 def _ledger(args) -> None:
     "Create a ledger if asked to, and print it"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.privacy.ledger import Ledger
     given = {name: getattr(args, name) for name in _EXAMPLES if getattr(args, name) is not None}
     if not args.create:
         for name in given:
-            raise InputError(f"{_option(name)} has no meaning without --create, for a ledger's total stays "
-                             "as it is: leave it out")
+            raise _refused(_option(name), "has no meaning without --create, for a ledger's total stays "
+                             "as it is")
         return print(_open_ledger(args.file))
     for name, example in _EXAMPLES.items():
         if name not in given:
             option = _option(name)
-            raise InputError(f"{option} is missing: pass the total budget, e.g. {option} {example}")
+            raise _refused(option, "is missing", f"pass the total budget, e.g. {option} {example}")
     print(Ledger(args.file, **_values(given)))
 
 _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_ledger, _ledger)
@@ -996,13 +870,14 @@ def _add_dictionary(command) -> None:
 
 def _dictionary(args) -> None:
     "Print or write a dictionary to be filled in"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.dictionary import template
     from dp_knockoff.data.source import types_of
     if args.out and not args.out.lower().endswith(".toml"):
-        raise InputError(f"--out {args.out!r} does not end in .toml: choose a name like columns.toml")
+        raise _refused(f"--out {args.out!r}", "does not end in .toml",
+                        "choose a name like columns.toml")
     if args.out and os.path.exists(args.out):
-        raise InputError(f"--out {args.out!r} is there already, and may be filled in: choose another name")
+        raise _refused(f"--out {args.out!r}", "is there already, and may be filled in",
+                        "choose another name")
     text = template(types_of(args.data), args.target)
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
@@ -1026,42 +901,39 @@ def _add_moments(command) -> None:
 
 def _clip_of(args, source):
     "The bounds, if there are any: those given, and what follows from the dictionary"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.filters.moments_method import MomentsMethod
     given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
     if args.raw:
         for name, value in given.items():
-            raise InputError(f"{_option(name, value)} has no meaning for --raw moments: leave one out")
+            raise _refused(_option(name, value), "has no meaning for --raw moments",
+                            "leave one out")
     if args.raw or not (given or args.dictionary): return None
     if "private" in given.values():
-        raise InputError("'private' bounds take passes and budget of their own: find them with `select`, "
-                         "or pass public numbers here")
+        raise _refused("'private' bounds", "take passes and budget of their own",
+                        "find them with `select`, or pass public numbers here")
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
-        raise InputError("--row-bound and --response-bound belong together: pass both, or neither")
+        raise _refused("--row-bound and --response-bound", "belong together",
+                        "pass both, or neither")
     method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
     method.warn_of(method.completed(source), source)
     return method.clip_for(source)
 
 def _moments(args) -> None:
     "Collect or add, and save"
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.data.moments import ExactMoments
     _check_archive("--out", args.out)
     if all(path.lower().endswith(".npz") for path in args.data):
         for name in ("target", "columns", "dictionary", *_CLIP):
             value = getattr(args, name)
             if value is not None:
-                raise InputError(f"{_option(name, value)} has no meaning for moments that were collected: "
-                                 "leave it out")
+                raise _refused(_option(name, value), "has no meaning for moments that were collected")
         for path in _releases(_paths(args)):
-            raise InputError(f"{path!r} is a release, not moments: select from it, "
-                             "which adds several releases up, too")
+            raise _refused(f"{path!r}", "is a release, not moments",
+                            "select from it, which adds several releases up, too")
         total = _open(args).moments
     else:
-        try:
-            clip = _clip_of(args, _open(args))
-            with _row_bar() as bar: total = _open(args, bar.update)(clip)
-        except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
+        clip = _clip_of(args, _open(args))
+        with _row_bar() as bar: total = _open(args, bar.update)(clip)
     print(f"Moments of {total.n:,} rows, which reveal the data, written to {total.save(args.out)}")
     if isinstance(total, ExactMoments):
         clip = total.clip
@@ -1080,16 +952,15 @@ def _add_experiment(command, **defaults) -> None:
     from dataclasses import fields
 
     from dp_knockoff.evidence.simulation import Experiment
-    comments = _comments(Experiment) | {"fdr": "false discovery rate to stay below"}
     for field in fields(Experiment):
         default = defaults.get(field.name, field.default)
         how = {"type": type(default)}
         if isinstance(default, bool): how = {"action": argparse.BooleanOptionalAction}
-        help_text = _with_default(comments[field.name], default).replace("%", "%%")
+        help_text = _with_default(field.metadata["help"], default).replace("%", "%%")
         command.add_argument(_option(field.name), default=default, help=help_text, **how)
     add = command.add_argument
     add("--seed", type=int, default=0, help="decides every number, whatever the number of jobs (default 0)")
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="threads (default: one a processor)")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="threads (default: one per processor)")
 
 def _experiment(args):
     "The Experiment that the arguments describe"
@@ -1103,9 +974,7 @@ def _experiment(args):
 # %% ../../nbs/8_practice/cli.ipynb #7c31e0b4
 def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
-    from dp_knockoff.core.errors import InputError, check_option
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.filters.methods import METHODS, chooses, question_of, takes
     from dp_knockoff.practice.planning import plan
     dictionary = as_dictionary(args.dictionary)
     lawful = all(column.probabilities for column in dictionary.columns.values())
@@ -1114,13 +983,9 @@ def _plan_table(args) -> None:
     given = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
     _check_meaning(given, word, False)
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
-    scenario = _scenario(args, dictionary, 1)
-    try:
-        chosen = {name: value for name, value in values.items() if name in chooses(word)}
-        question = question_of(METHODS[word].releases.rule, chosen)
-        method = METHODS[word](**{name: value for name, value in values.items() if name in takes(word)})
-        found = plan(scenario, method, args.power, seed=args.seed, **_fresh(question))
-    except InputError as error: raise InputError(_spelled(str(error)), details=error.details) from None
+    method = _methods()[word](**{name: value for name, value in values.items() if name in _fields(word)})
+    found = plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
+                 rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
@@ -1148,27 +1013,25 @@ def _check_kind(args) -> None:
     "Options of the paper's experiment do not go with a dictionary, nor the others without"
     from dataclasses import fields
 
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.evidence.simulation import Experiment
     usual = {field.name: field.default for field in fields(Experiment)}
     usual |= {"bounds": "corrected", "trials": 200}
     experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
     table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
     wrong, why = (experiment, "with") if args.dictionary else (table, "without")
-    for name in wrong: raise InputError(f"{_option(name)} has no meaning {why} --dictionary: leave it out")
+    for name in wrong:
+        raise _refused(_option(name), f"has no meaning {why} --dictionary")
 
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
-    from dp_knockoff.core.errors import check_option
     from dp_knockoff.evidence.simulation import METHODS
-    from dp_knockoff.filters.methods import takes
     from dp_knockoff.practice.planning import plan, plan_warnings
     _check_kind(args)
     if args.dictionary: return _plan_table(args)
     e, method = _experiment(args), check_option("method", args.method or "two", list(METHODS))
     for warning in plan_warnings(e, method): print(f"Warning: {warning}", file=sys.stderr)
     found = plan(e, method, args.power, args.trials, args.seed, args.jobs)
-    how = f", bounds {e.bounds}" if "bounds" in takes(method) else ""
+    how = f", bounds {e.bounds}" if "bounds" in _fields(method) else ""
     at = found.point
     print(f"Method {method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(Monte Carlo range {found.low:,} to {found.high:,}).")
@@ -1197,13 +1060,12 @@ def _open_folder(name: str):
     "The folder for the results, created if need be"
     from pathlib import Path
 
-    from dp_knockoff.core.errors import InputError
     out = Path(name)
     try: out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"out={name!r} cannot be a folder ({error.strerror}): choose another") from None
+        raise InputError("out", name, f"cannot be a folder ({error.strerror})", "choose another") from None
     if not os.access(out, os.W_OK):
-        raise InputError(f"out={name!r} cannot be written to: choose another folder")
+        raise InputError("out", name, "cannot be written to", "choose another folder")
     return out
 
 # %% ../../nbs/8_practice/cli.ipynb #4360a735
@@ -1219,7 +1081,6 @@ def _resumed(out, question: dict) -> list:
     import csv
     import json
 
-    from dp_knockoff.core.errors import InputError
     from dp_knockoff.evidence.simulation import Point
     if not (out / "figure.csv").exists(): return []
     try:
@@ -1228,12 +1089,12 @@ def _resumed(out, question: dict) -> list:
         kinds = dict.fromkeys(_COLUMNS, float) | {"method": str, "n": int, "trials": int}
         points = [Point(**{column: kind(row[column]) for column, kind in kinds.items()}) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"figure.csv or figure.json in {str(out)!r} cannot be read: "
-                         "run without --resume") from None
+        raise _refused(f"figure.csv or figure.json in {str(out)!r}", "cannot be read",
+                        "run without --resume") from None
     other = sorted(key for key in question if asked.get(key) != question[key])
     if other:
-        raise InputError(f"the run in {str(out)!r} was made with other settings ({', '.join(other)}): "
-                         "repeat them, or run without --resume")
+        raise _refused(f"the run in {str(out)!r}", f"was made with other settings ({', '.join(other)})",
+                        "repeat them, or run without --resume")
     return points
 
 # %% ../../nbs/8_practice/cli.ipynb #3f8b8638
@@ -1271,7 +1132,6 @@ def _figure(args) -> None:
     import json
     from dataclasses import asdict
 
-    from dp_knockoff.core.errors import check_option
     from dp_knockoff.evidence.simulation import METHODS, SIZES, simulate
     e = _experiment(args)
     methods = [word.strip() for word in args.methods.split(",") if word.strip()]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -18,7 +18,6 @@ from dp_knockoff.core.errors import (
     check_option,
     check_positive,
     listed,
-    shown,
     stream,
 )
 from ..core.variables import Variables
@@ -29,41 +28,45 @@ from ..data.moments import MOST_ROWS
 from ..data.rows import Reader, block_rows, one_blas_thread
 from ..data.source import Source
 from ..evidence.simulation import RUNS, Experiment, simulate
-from ..filters.moments_method import ROUNDS, MomentsMethod
-from ..filters.private_moments import BALANCE, Units, moment_shares
+from ..filters.moments_method import MomentsMethod
 from ..knockoffs.laws import law_of, open_uniforms
 from ..knockoffs.threshold import error_rates
-from ..privacy.mechanisms import Budget, analytic_ratio
 from ..selection.release import Method, select
-from ..selection.rules import Rule, as_rule
+from ..selection.rules import as_rule
+from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['WIDEST', 'Scenario', 'multiple_correlations', 'PlausibleTable', 'Planted', 'plant', 'Copies', 'with_less_error',
-           'power_interval', 'Outlook', 'outlook', 'gram_ratio', 'plan_warnings', 'Plan', 'plan']
+__all__ = ['Scenario', 'multiple_correlations', 'plant', 'Copies', 'Outlook', 'outlook', 'plan_warnings', 'Plan', 'plan']
 
 # %% ../../nbs/8_practice/24_planning.ipynb #a509c1ab
-_CORRELATION = .5 # of a typical column with what the others tell of it: the median of 19 tables is .46
+_CORRELATION = .5 # of a typical column with its best guess from the others: the median of 19 tables is .46
 _SHARE = .2       # of the response's variance that the signals explain: half would be rare among people
 _MOST_SIGNALS = 10
 
 @dataclass(frozen=True)
 class Scenario:
     "A table that nobody has looked at: what is public of it, and what is assumed"
-    rows: int                          # number of rows
-    columns: tuple                     # a Column a raw column: range, levels, perhaps probabilities
-    groups: dict | None = None         # encoded columns that are one variable; None: those of a factor
-    target: Column | None = None       # of the response: a range, or two levels for yes or no
-    signals: int | None = None         # variables that matter; None: a third of them, at most 10
-    share: float = _SHARE              # of the response's variance that they explain
-    correlation: float = _CORRELATION  # of a typical column with the best guess from the others
-    spread: float | None = None        # standard deviation of a column over half its range; None: unknown
-    standardized: bool = False         # have columns without a range mean 0 and variance 1?
-    response_sd: float | None = None   # the response's standard deviation; None: from its range, or its bound
+    rows: int                    # number of rows
+    columns: tuple               # one Column per raw column: range, levels, perhaps probabilities
+    groups: dict | None = None   # encoded columns that are one variable; None: those of a factor
+    target: Column | None = None # of the response: a range, or two levels for yes or no
+    signals: int | None = field(default=None, metadata={
+        "help": "variables that matter; default: a third of them, at most 10"})
+    share: float = field(default=_SHARE, metadata={
+        "help": "fraction of the response's variance that they explain"})
+    correlation: float = field(default=_CORRELATION, metadata={
+        "help": "correlation of a typical column with the best guess from the others"})
+    spread: float | None = field(default=None, metadata={
+        "help": "standard deviation of a column over half its range; default: unknown"})
+    standardized: bool = field(default=False, metadata={
+        "help": "have columns without a range mean 0 and variance 1?"})
+    response_sd: float | None = field(default=None, metadata={
+        "help": "the response's standard deviation; default: from its range, or its bound"})
 
     def __post_init__(self):
         check_count("rows", self.rows)
         if not self.columns or not all(isinstance(column, Column) for column in self.columns):
-            raise InputError(f"columns={shown(self.columns)} holds no facts about columns: "
+            raise InputError("columns", self.columns, "holds no facts about columns",
                              "pass Columns, or call Scenario.of with a dictionary or a number of columns")
         check_option("standardized", self.standardized, [True, False])
         for name in ("spread", "response_sd"):
@@ -72,12 +75,12 @@ class Scenario:
         _check_share(self)
         if self.groups is None: object.__setattr__(self, "groups", self.dictionary.variables(self.names))
         if not 0 <= self.correlation <= .95:
-            raise InputError(f"correlation={shown(self.correlation)} is not a number from 0 to 0.95: "
+            raise InputError("correlation", self.correlation, "is not a number from 0 to 0.95",
                              "pass the correlation of a typical column with the best guess from the others")
         p = len(self.variables)
         if self.signals is None: object.__setattr__(self, "signals", min(_MOST_SIGNALS, max(1, p // 3)))
         if check_count("signals", self.signals) > p:
-            raise InputError(f"signals={self.signals} is more than the {p} variables: pass fewer")
+            raise InputError("signals", self.signals, f"is more than the {p} variables", "pass fewer")
 
     @classmethod
     def of(cls,
@@ -125,7 +128,7 @@ class Scenario:
 
     @property
     def without_range(self) -> tuple:
-        "Numeric columns whose units nobody told"
+        "Numeric columns whose units are unknown"
         return tuple(c.name for c in self.columns if c.levels is None and c.range is None)
 
 _MOST_EXPLAINED = .6 # of a yes or no: what two halves of a normal score explain is 2 / pi
@@ -134,7 +137,7 @@ def _check_share(s: Scenario) -> None:
     "A share that a response of this kind can have"
     check_fraction("share", s.share, "pass the share of the response's variance that the signals explain")
     if s.yes_or_no and s.share > _MOST_EXPLAINED:
-        raise InputError(f"share={s.share:g} is more than columns can explain of a yes or no: "
+        raise InputError("share", s.share, "is more than columns can explain of a yes or no",
                          f"pass at most {_MOST_EXPLAINED}")
 
 # %% ../../nbs/8_practice/24_planning.ipynb #1c37a4f2
@@ -224,7 +227,7 @@ def multiple_correlations(
     return np.sqrt(np.clip(1 - left / np.maximum(np.diag(C), 1e-12), 0, 1))
 
 @dataclass(frozen=True, eq=False)
-class PlausibleTable:
+class _PlausibleTable:
     "Draws rows of a table that fits a scenario"
     scenario: Scenario
     shapes: tuple       # one a raw column
@@ -237,7 +240,7 @@ class PlausibleTable:
     def draw(cls,
         s: Scenario,
         rng: np.random.Generator,
-    ) -> PlausibleTable:
+    ) -> _PlausibleTable:
         "What nobody knows of a table, drawn"
         shapes = tuple(_shape(column, s, rng) for column in s.columns)
         wanted = min(.98, s.correlation * rng.uniform(.85, 1.15))
@@ -267,7 +270,7 @@ class PlausibleTable:
 _SIZES = .5, 1.5 # of signals, relative to each other
 
 @dataclass(frozen=True, eq=False)
-class Planted:
+class _Planted:
     "A response with a known truth: mean 0 and variance 1, or 0 and 1"
     y: np.ndarray       # one a row
     support: np.ndarray # which variables matter
@@ -280,7 +283,7 @@ def plant(
     share: float,         # of the response's variance that they explain
     rng: np.random.Generator,
     rate=None,            # frequency of yes; None: a number, not a yes or no
-) -> Planted:
+) -> _Planted:
     "A response that some variables explain, of sizes that differ by at most three times"
     support = np.zeros(len(variables), bool)
     support[rng.choice(len(variables), signals, replace=False)] = True
@@ -291,8 +294,8 @@ def plant(
         score += rng.uniform(*_SIZES) * rng.choice([-1, 1]) * part / max(part.std(), 1e-12)
     score /= max(score.std(), 1e-12)
     noise = rng.standard_normal(len(X))
-    if rate is not None: return Planted(*_yes_or_no(score, noise, share, rate, support))
-    return Planted(np.sqrt(share) * score + np.sqrt(1 - share) * noise, support, np.sqrt(share) * score)
+    if rate is not None: return _Planted(*_yes_or_no(score, noise, share, rate, support))
+    return _Planted(np.sqrt(share) * score + np.sqrt(1 - share) * noise, support, np.sqrt(share) * score)
 
 def _yes_or_no(score, noise, share: float, rate: float, support) -> tuple:
     "Yes where a latent normal response is high; the share is of the variance of 0 and 1"
@@ -334,7 +337,7 @@ def _multiplied(total, times: int):
         if times: total = total + total
     return found
 
-def with_less_error(
+def _with_less_error(
     X: np.ndarray,    # rows
     y: np.ndarray,    # their responses
     fit: np.ndarray,  # what the columns say of them
@@ -379,7 +382,7 @@ def _response_units(s: Scenario, method, scaled: float, rng) -> tuple: # mean, s
         sd = s.response_sd or (high - low) / 2 * _SPREAD * np.exp(_SPREADS * rng.standard_normal())
         return low + (high - low) * rng.uniform(*_MIDDLES), sd
     usual = 1.0 if bound == "private" else bound / RESPONSE_SDS / scaled
-    if hasattr(method, "sigma"): usual = method.sigma / np.sqrt(1 - s.share)
+    if getattr(method, "sigma", None): usual = method.sigma / np.sqrt(1 - s.share)
     sd = s.response_sd or usual
     if center == "private": return _FAR * sd * rng.standard_normal(), sd
     return center + _OFF * sd * rng.standard_normal(), sd
@@ -402,10 +405,11 @@ class _Found:
     bound_sds: float     # response bound over the size of a response that it bounds
     row_share: float     # row bound over the typical norm of a row
     rounds: int
+    noise: dict          # scales of the noise, as the release states them
 
 class _Simulated:
     "One plausible table, and releases of it"
-    def __init__(self, s: Scenario, method, fdr: float, rule: Rule, rng):
+    def __init__(self, s: Scenario, method, fdr: float, rule, rng):
         self.s, self.method, self.fdr, self.rule, self.rng = s, method, fdr, rule, rng
         pairs = method.word == "products"
         self.copies = -(-s.rows // (_MOST_PAIRS if pairs else _MOST))
@@ -424,7 +428,7 @@ class _Simulated:
     def scaled(self) -> float: return float(np.sqrt(np.mean(self.w**2)))
 
     def _drawn(self) -> np.ndarray:
-        table = PlausibleTable.draw(self.s, self.rng)
+        table = _PlausibleTable.draw(self.s, self.rng)
         kinds = {"spread": [], "levels": []}
         for column, shape in zip(self.s.columns, table.shapes):
             kinds["spread" if column.levels is None else "levels"].append(shape.fact)
@@ -446,7 +450,7 @@ class _Simulated:
         s, rng = self.s, self.rng
         planted = plant(self.X, s.variables, s.signals, s.share, rng, self.rate)
         y, fit = (self.mean + self.sd * part for part in (planted.y, planted.fit))
-        if self.clip is not None: y = with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
+        if self.clip is not None: y = _with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
         with one_blas_thread():
             source = Copies(self.X, y, s, self.copies)
             release = self._quietly(source)
@@ -457,7 +461,7 @@ class _Simulated:
         return _Found(float(power), float(fdp), false, len(selection), float(effect),
                       float(getattr(selection.estimate, "zeta", np.nan)),
                       *self._noise(release, planted.support, fit), *self._bounds(y),
-                      getattr(release, "rounds", 1))
+                      getattr(release, "rounds", 1), release.noise)
 
     def _quietly(self, source):
         "A simulated release; what its bounds are warned of, the outlook says once"
@@ -487,7 +491,7 @@ class _Simulated:
         return float(size), self.clip.row_bound / float(np.median(_norms(self.clip, self.s, self.X)))
 
 # %% ../../nbs/8_practice/24_planning.ipynb #ef95ab54
-WIDEST = .3     # an interval is never wider: a wider one would say too little
+_WIDEST = .3    # an interval that is shown is never wider: a wider one would say too little
 _MARGIN = .1    # on both sides of it: tables are not quite as we draw them
 _MIDDLE = .05   # and more where power is near one half, and moves fastest
 _ENDS = .05, .95 # quantiles of the tables' powers
@@ -496,10 +500,10 @@ _UNKNOWN = {"correlation": "how far the columns say the same (correlation)",
             "spread": "how far the columns spread in their ranges (spread)",
             "levels": "how frequent the factors' levels are (probabilities)"}
 
-def power_interval(
+def _power_interval(
     powers: np.ndarray, # (tables, releases)
-) -> tuple:             # low, high, and how much the tables differ
-    "An interval for the mean power of a table, at most .3 wide"
+) -> tuple:             # low, high, the same before it was cut, and how much the tables differ
+    "An interval for the mean power of a table, cut to at most .3"
     means, center = powers.mean(1), powers.mean()
     within = powers.var(1, ddof=1).mean() / powers.shape[1] if powers.shape[1] > 1 else 0.0
     between = max(means.var(ddof=1), 1e-12)
@@ -507,10 +511,11 @@ def power_interval(
     low, high = np.quantile(means, _ENDS)
     whole, margin = high - low, _MARGIN + _MIDDLE * 4 * center * (1 - center)
     low, high = max(0.0, low - margin), min(1.0, high + margin)
-    if high - low > WIDEST:
-        low = min(max(center - WIDEST / 2, low), high - WIDEST)
-        high = low + WIDEST
-    return float(low), float(high), float(whole)
+    uncut = float(low), float(high)
+    if high - low > _WIDEST:
+        low = min(max(center - _WIDEST / 2, low), high - _WIDEST)
+        high = low + _WIDEST
+    return float(low), float(high), uncut, float(whole)
 
 @dataclass(frozen=True)
 class Outlook:
@@ -525,7 +530,8 @@ class Outlook:
     power: float         # mean share of the signals that is found
     median: float        # of the tables' powers
     low: float           # the mean power of a table lies between this
-    high: float          # and this
+    high: float          # and this, if the interval was not cut
+    uncut: tuple         # the same interval, however wide it is: what a plan goes by
     whole: float         # how far the tables' powers are apart, from the 5 % to the 95 % quantile
     unknown: str         # what moved power most, from table to table
     found: float         # mean number of variables selected; nan beyond a million rows, but for products
@@ -534,6 +540,7 @@ class Outlook:
     effect: float        # mean |z| of a signal; nan for rules without
     gram_noise: float    # noise on an entry of X'X, over those on its diagonal; nan if not released
     product_noise: float # noise of the first round on a product of a signal with the response, over it
+    noise: dict          # scales of the noise, by what it is added to: those of the method's own releases
     zeta: float          # noise-to-signal ratio of the Gram matrix: useless from about 1
     warnings: tuple      # sentences
     assumed: str         # a sentence
@@ -543,7 +550,7 @@ class Outlook:
     @property
     def wide(self) -> bool:
         "Is more unknown than an interval of .3 can say?"
-        return self.whole > WIDEST + 1e-9
+        return self.whole > _WIDEST + 1e-9
 
     def to_dict(self) -> dict:
         "Plain numbers and words; what does not exist is None"
@@ -553,28 +560,28 @@ class Outlook:
 
 # %% ../../nbs/8_practice/24_planning.ipynb #f36169c2
 _HIGH, _LOW = 6.0, 1.0 # response bounds beyond these sizes of a response are odd
-_LONG = 2.0            # row bounds beyond so many typical norms waste budget
-_CLOSE = .8            # correlation from which on effects are hard to tell apart
+_LONG = 2.0            # row bounds beyond this many typical norms waste budget
+_CLOSE = .8            # correlation from which on effects are hard to distinguish
 _RARE = .05            # frequency of a reference level below which its factor's columns nearly add up to 1
 
-def _scenario_warnings(s: Scenario, method, fdr: float, rule: Rule) -> list:
+def _scenario_warnings(s: Scenario, method, fdr: float, rule) -> list:
     "What is wrong before anything is simulated"
     out, ranges = [], getattr(method, "ranges", None) or {}
     unknown = [name for name in s.without_range if name not in ranges]
     if unknown and not s.standardized and method.word != "products":
         have = "have" if len(unknown) > 1 else "has"
-        out.append(f"{listed(unknown, 3)} {have} no range, so columns of unlike units share one row bound, "
-                   "and the largest uses it up: give ranges, or say that they are standardized.")
+        out.append(f"{listed(unknown, 3)} {have} no range, so columns in different units share one row "
+                   "bound, and the largest uses it up: give ranges, or say that they are standardized.")
     if method.delta > 1 / s.rows:
         out.append(f"delta={method.delta:g} is above 1/n = {1 / s.rows:.2g}: at such a delta a release may "
                    "show whole rows; choose one well below.")
-    least = rule.least(fdr)
+    least = int(np.ceil(1 / fdr - 1e-12))
     if s.signals < least and rule.name == "knockoffs":
         out.append(f"at fdr={fdr:g} a selection by knockoffs has at least {least} variables or "
                    f"none, more than there are signals ({s.signals}): raise fdr.")
     if s.correlation >= _CLOSE and method.word != "products":
         out.append(f"correlation={s.correlation:g} means near-copies among the columns, whose effects can "
-                   "hardly be told apart: leave some out, or group them.")
+                   "hardly be distinguished: leave some out, or group them.")
     for column in s.columns:
         if column.probabilities and column.probabilities[0] < _RARE and len(column.levels) > 2:
             out.append(f"the reference level of {column.name!r} has probability {column.probabilities[0]:g}, "
@@ -608,23 +615,24 @@ def _outlook_lines(o: Outlook) -> list:
         rows.append(("noise on X'X", f"{o.gram_noise:.2%}",
                      f"of its diagonal; zeta = {o.zeta:.2g}, useless from about 1"))
     rows.append(("noise on X'y", f"{o.product_noise:.2%}", "of the product of a signal, first round"))
+    rows.append(("noise scales", in_words(o.noise), ""))
     head = (f"Simulated: {o.tables} plausible tables, {o.releases} releases of each "
             f"({rounds}, rule {o.rule}). NOT private, but no data was used.")
-    table = [f"  {name:<13} {value:<14} {meaning}" for name, value, meaning in rows]
+    table = [f"  {name:<13} {value:<14} {meaning}".rstrip() for name, value, meaning in rows]
     wide = []
     if o.wide and o.unknown:
-        wide = [f"The tables' powers differ by {o.whole:.2f}, so the interval is cut to {WIDEST:g} around "
-                f"their mean. To narrow it, tell {_UNKNOWN[o.unknown]}."]
+        wide = [f"The tables' powers differ by {o.whole:.2f}, so the interval is cut to {_WIDEST:g} around "
+                f"their mean. To narrow it, say {_UNKNOWN[o.unknown]}."]
     return [head, *table, *wide, *(f"Mind: {warning}" for warning in o.warnings), o.assumed]
 
 def _assumed(s: Scenario, method) -> str:
     "What the numbers rest on, in a sentence"
     kind = "a yes or no" if s.yes_or_no else "the response"
-    rows = "rows drawn from the public law" if method.word == "products" else (
+    rows = "rows drawn from the public distribution" if method.word == "products" else (
         f"a typical column correlates {s.correlation:g} with the best guess from the others")
     spread = "" if s.spread is None else f", and spreads by {s.spread:g} of half its range"
-    return (f"Assumed: {s.signals} signals of unlike sizes explain {s.share:.0%} of the variance of {kind}; "
-            f"{rows}{spread}.")
+    return (f"Assumed: {s.signals} signals of different sizes explain {s.share:.0%} of the variance of "
+            f"{kind}; {rows}{spread}.")
 
 # %% ../../nbs/8_practice/24_planning.ipynb #1148a914
 _TABLES, _RELEASES = 32, 3 # simulated, if there is time
@@ -634,18 +642,20 @@ _MOST_COPIES = 100         # of a row: beyond, what clamping does to few rows wo
 def outlook(
     scenario: Scenario,      # the table, as far as it is known
     method: Method,          # MomentsMethod, ProductsMethod or LabelsMethod: budget, bounds, rounds
-    fdr: float = .2,           # the wanted bound on the false discovery rate
-    rule: str | Rule | None = None, # default: the method's own
-    tables: int = None,      # plausible tables; default 24, fewer if there are many columns
+    *,
+    fdr: float = .2,         # the wanted bound on the false discovery rate
+    rule=None,               # a word or a Rule; default: the method's own
+    tables: int = None,      # plausible tables; default 32, fewer if there are many columns
     random_state=0,          # an int: of everything that is drawn
 ) -> Outlook:
     "Simulate releases of plausible tables by the method itself, and say what to expect"
-    rule = as_rule(rule, method.own_rule)
-    method.check_rule(rule, scenario.variables)
     if method.word not in ("moments", "labels", "products"):
-        raise InputError(f"method {method.word!r} has no outlook: use moments, labels or products; "
-                         "plan and simulate know the paper's methods")
+        raise InputError(f"method {method.word!r}", problem="has no outlook",
+                         remedy="use moments, labels or products; plan and simulate know the paper's methods")
     method = method.completed(_no_rows(scenario))
+    rule = as_rule(rule, method.own_rule)
+    rule.check(method.conditions, scenario.variables)
+    method.guarantee(fdr, rule) # refuses a rate that is none
     many, releases = _affordable(scenario, method, tables)
     results, facts = [], []
     for k in _with_bar(range(many)):
@@ -668,22 +678,24 @@ def _with_bar(what):
     from tqdm import tqdm
     return tqdm(what, desc="plausible tables", delay=2, leave=False, disable=None)
 
-def _summed_up(s: Scenario, method, fdr: float, rule: Rule, results: list, facts: list) -> Outlook:
+def _summed_up(s: Scenario, method, fdr: float, rule, results: list, facts: list) -> Outlook:
     "The outlook of many releases"
     def numbers(name): return np.array([[getattr(one, name) for one in row] for row in results], dtype=float)
     def mean(name): return float(np.mean(numbers(name)))
     powers = numbers("power")
-    low, high, whole = power_interval(powers)
+    low, high, uncut, whole = _power_interval(powers)
     bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
     warnings = _scenario_warnings(s, method, fdr, rule) + _bound_warnings(s, method, *bounds)
     known = method.word == "products" or s.rows <= _MOST_COPIES * _MOST
-    found, false, fdr = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
+    found, false, wrong = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
+    scales = [one.noise for row in results for one in row]
     return Outlook(
         method=method.word, rule=rule.name, rows=s.rows, variables=len(s.variables), signals=s.signals,
         rate=fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
-        median=float(np.median(powers.mean(1))), low=low, high=high, whole=whole,
+        median=float(np.median(powers.mean(1))), low=low, high=high, uncut=uncut, whole=whole,
         unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
-        fdr=fdr, effect=mean("effect"), gram_noise=mean("gram_noise"),
+        fdr=wrong, effect=mean("effect"), gram_noise=mean("gram_noise"),
+        noise={name: float(np.mean([one[name] for one in scales])) for name in scales[0]},
         product_noise=mean("product_noise"), zeta=float(np.median(numbers("zeta"))),
         warnings=tuple(warnings), assumed=_assumed(s, method), tables=len(results), releases=len(results[0]))
 
@@ -694,19 +706,6 @@ def _moves_most(powers: np.ndarray, facts: list) -> str:
         x = np.array([one[name] for one in facts])
         if np.std(x) > 1e-9 and np.std(powers) > 0: size[name] = abs(np.corrcoef(x, powers)[0, 1])
     return max(size, key=size.get, default="")
-
-# %% ../../nbs/8_practice/24_planning.ipynb #2d67677d
-def gram_ratio(
-    n: int,       # rows
-    p: int,       # columns, uncorrelated with variance 1 in public units
-    clip: Clip,   # the bounds
-    budget: Budget,
-    rounds: int = ROUNDS, # passes with noise
-) -> float:       # useless from about 1
-    "zeta, the noise-to-signal ratio of the Gram matrix, in the simplest world: a rule of thumb"
-    w2 = min(1.0, clip.design_bound**2 / (p + clip.one**2)) # typical squared weight of a row
-    first = analytic_ratio(budget) * np.sqrt(moment_shares(rounds)[0])
-    return float((p + clip.intercept) * (Units(clip, BALANCE).noise(first)[1] / (n * w2))**2)
 
 # %% ../../nbs/8_practice/24_planning.ipynb #2a8a9622
 _SMALL_EIGENVALUE = .2 # of the columns' correlation: from here down knockoffs are close to copies
@@ -725,7 +724,7 @@ def plan_warnings(
                    "stays low; raise fdr.")
     lam = np.linalg.eigvalsh(e.population)[0]
     if lam < _SMALL_EIGENVALUE:
-        why = "effects are hard to tell apart"
+        why = "effects are hard to distinguish"
         if knockoffs: why = "knockoffs are close to copies of their originals (whitened away)"
         out.append("correlation will cost power: the smallest eigenvalue of the columns' correlation is "
                    f"{lam:.2g}, so {why}; expect to need about {1 / lam:.0f} times the rows.")
@@ -740,8 +739,8 @@ _ROUGH = 1.15      # the same for scenarios, whose power is known less well
 class Plan:
     "The smallest sample size that reaches a power"
     n: int             # estimate
-    low: int           # below this, power is significantly too low
-    high: int          # from here on, power is significantly high enough
+    low: int           # the largest size tried whose whole interval is below the wanted power
+    high: int          # the smallest size tried whose whole interval is not below it
     point: object      # what is to be expected at n: a Point of an Experiment, an Outlook of a Scenario
     warnings: tuple    # sentences
 
@@ -753,15 +752,15 @@ def plan(
     seed: int = 0,
     jobs: int = 1,       # threads, for an Experiment
     most: int = 10**9,   # give up beyond this size (moments and products take 2^26 rows at most)
-    fdr: float = .2,           # of a Scenario
-    rule: str | Rule | None = None, # likewise; default: the method's own
+    fdr: float = .2,     # of a Scenario: the wanted bound on the false discovery rate
+    rule=None,           # of a Scenario: a word or a Rule; default: the method's own
 ) -> Plan:
     "The smallest n that reaches the wanted power, by simulation"
     check_fraction("power", power, "pass the power you want, e.g. 0.8")
     tried = {}
     if isinstance(e, Scenario):
         least, most, precision = 2 * len(e.names) + 1, min(most, MOST_ROWS), _ROUGH
-        def run(n): return outlook(replace(e, rows=n), method, fdr, rule, random_state=seed)
+        def run(n): return outlook(replace(e, rows=n), method, fdr=fdr, rule=rule, random_state=seed)
     else:
         check_option("method", method, list(RUNS))
         least, precision = 2 * e.p + 1, _PRECISION
@@ -780,9 +779,8 @@ def _smallest(at, power: float, least: int, most: int, precision: float, why) ->
     high = least
     while at(high).power < power:
         if high >= most:
-            raise InputError(f"power={power:g} is not reached at n={most:,} "
-                             f"(there it is {at(high).power:.2f}): ask for less, or change the setting. "
-                             f"{why()}".strip())
+            there = f"is not reached at n={most:,} (there it is {at(high).power:.2f})"
+            raise InputError("power", power, there, f"ask for less, or change the setting. {why()}".strip())
         high = min(_STEP * high, most)
     low = max(high // _STEP, least)
     while high > precision * low + 1:
@@ -796,8 +794,8 @@ def _why(e, method) -> str:
     return " ".join(plan_warnings(e, method)) if isinstance(e, Experiment) else ""
 
 def _interval_of(pt) -> tuple:
-    "Between which numbers the power lies"
-    if isinstance(pt, Outlook): return pt.low, pt.high
+    "Between which numbers the power lies, as far as is known"
+    if isinstance(pt, Outlook): return pt.uncut
     return pt.power - 2 * pt.power_se, pt.power + 2 * pt.power_se
 
 def _with_range(at, tried: dict, n: int, power: float, least: int, most: int, e, method) -> Plan:

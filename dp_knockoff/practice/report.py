@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from html import escape
 from pathlib import Path
 
@@ -16,10 +16,8 @@ from ..core.archives import check_place, write_whole
 from ..core.errors import InputError
 from ..core.tables import one_line
 from ..filters.methods import METHODS
-from ..paper.one_and_two import PaperRelease
 from dp_knockoff.practice.plots import (
     STYLES,
-    all_effects,
     figure_svg,
     forest_height,
     interval_in_words,
@@ -28,10 +26,10 @@ from dp_knockoff.practice.plots import (
 )
 from ..privacy.ledger import as_ledger
 from ..selection.release import Selection
-from ..selection.rules import SIMULATION, KnockoffPlus
+from ..selection.rules import SIMULATION
 
 # %% auto #0
-__all__ = ['report_html', 'check_report', 'write_report']
+__all__ = ['write_report']
 
 # %% ../../nbs/8_practice/report.ipynb #8af5a470
 def _text(value) -> str:
@@ -69,11 +67,6 @@ def _code(lines) -> str:
     return f"<pre><code>{escape(chr(10).join(lines))}</code></pre>\n"
 
 # %% ../../nbs/8_practice/report.ipynb #ca487379
-_RULES = {"knockoffs": "knockoffs: a variable must beat made-up copies of itself",
-          "bh": "Benjamini-Hochberg, on the p-values of the estimates",
-          "by": "Benjamini-Yekutieli, on the p-values of the estimates",
-          "dbh": "dependence-adjusted Benjamini-Hochberg, on the p-values of the estimates",
-          "ebh": "e-BH, on e-values from many draws of knockoffs"}
 _NAMED = 60 # variables that are listed by name
 
 def _count(number: int, word: str) -> str:
@@ -103,13 +96,13 @@ def _rate(selection) -> str:
 
 def _asked(selection, target: str) -> str:
     "The question, and how it was put"
-    rule = _RULES.get(selection.rule.name, selection.rule.name)
+    rule = selection.rule
     statistic = getattr(selection.statistic, "__name__", repr(selection.statistic))
     question = f"Which of these variables tell something about {target} that the others do not?"
     return _paragraphs(question) + _facts({
         "Target": target, "Variables": _variables(selection), "Rows": f"{selection.release.n:,}",
-        "False discovery rate": _rate(selection), "Rule": rule, "Method": _method(selection),
-        "Statistic": statistic if selection.rule.name == "knockoffs" else ""})
+        "False discovery rate": _rate(selection), "Rule": f"{rule.title}: {type(rule).__doc__}",
+        "Method": _method(selection), "Statistic": statistic if rule.name == "knockoffs" else ""})
 
 # %% ../../nbs/8_practice/report.ipynb #a32f97ae
 _ROWS = 40 # of the table of variables, and of a picture
@@ -124,11 +117,11 @@ def _order(selection) -> list:
 def _variable_rows(selection, which) -> list:
     "Rows of the table: a variable each, and below it its columns if there are several"
     variables, shown = selection.release.variables, []
-    effects = list(all_effects(selection)) if selection.estimate is not None else []
+    effects = list(selection.all_effects()) if selection.estimate is not None else []
     def interval(row): return [interval_in_words(row.estimate, row.low, row.high)]
     for j in which:
         columns = [effects[k] for k in variables.columns([j])] if effects else []
-        of_it = interval(columns[0]) if len(columns) == 1 else [""] * bool(effects)
+        of_it = interval(columns[0]) if len(columns) == 1 else [""] if effects else []
         size, direction = f"{selection.W[j]:.4g}", _DIRECTIONS[int(selection.signs[j])]
         kind = "selected" if selection.support[j] else "other"
         shown.append((kind, [variables.names[j], size, direction, *of_it]))
@@ -143,9 +136,9 @@ def _found_table(selection) -> str:
     others = _variable_rows(selection, order[found:_ROWS])
     if others: rows += [("", ["Not selected, the next in line:" if found else "Not selected:"]), *others]
     if selection.estimate is not None:
-        effects = all_effects(selection)
+        effects = selection.all_effects()
         head.append(f"estimate ({100 * effects.level:g} % interval)")
-        promise = f" Intervals: {effects.kind}{', a promise for the selected alone' * bool(found)}."
+        promise = f" Intervals: {effects.kind}" + (", a promise for the selected alone." if found else ".")
     more = f" {left} more are not shown, with smaller {selection.label}." if left > 0 else ""
     return _table(head, rows, f"Variables by {selection.label}.{promise}{more}",
                   right=(selection.label, *head[3:]))
@@ -208,11 +201,11 @@ _PLACES = { # of constants, in a release that keeps them
     "row_bound": ("clip.row_bound", "row_bound"), "response_bound": ("clip.response_bound", "response_bound"),
     "response_center": ("clip.response_center", "response_center", "center"), "ranges": ("clip.ranges",),
     "intercept": ("clip.intercept", "intercept"), "sigma": ("sigma",), "law": ("law",), "bounds": ("bounds",),
-    "rounds": ("rounds",), "rows_per_person": ("rows_per_person",), "groups": ("groups",)}
+    "rounds": ("rounds",), "rows_per_person": ("rows_per_person",)}
 _UNKEPT = {"labels": ("response_bound",), "one": ("row_bound", "sigma", "beta_norm"),
            "two": ("row_bound", "sigma", "beta_norm")} # constants that a release does not keep, by method
 _PUBLIC = {"row_bound": "row bound", "response_bound": "response bound", "sigma": "noise level sigma",
-           "response_center": "centre of the response", "law": "law of the rows", "ranges": "ranges",
+           "response_center": "centre of the response", "law": "distribution of the rows", "ranges": "ranges",
            "beta_norm": "bound on |beta|"}
 
 def _kept(release, place: str):
@@ -222,12 +215,11 @@ def _kept(release, place: str):
 
 def _constants(selection) -> dict:
     "What the release keeps of its constants, by name; None for what it does not"
-    release, sigma = selection.release, getattr(selection.release, "sigma", None)
+    release = selection.release
     found = {name: next((value for place in places if (value := _kept(release, place)) is not None), None)
              for name, places in _PLACES.items()}
     found = {name: value for name, value in found.items()
              if isinstance(value, (bool, int, float, str)) or isinstance(value, dict) and value}
-    if sigma is not None: found["sigma"] = sigma
     return found | {name: None for name in _UNKEPT.get(selection.method, ())}
 
 def _constant_in_words(value) -> str:
@@ -257,18 +249,17 @@ def _public(selection) -> str:
 
 def _plainly(selection) -> str:
     "Both promises in plain words, for a release that keeps them"
-    release, what = selection.release, "response" if selection.method == "labels" else "row"
-    if release.simulated or release.budget is None or isinstance(release, PaperRelease): return ""
-    return (f"In plain words: had any one {what} been another, this page would have come out the same with "
+    guarantee, what = selection.guarantee, "response" if selection.method == "labels" else "row"
+    if guarantee.simulated or guarantee.privacy is None or not guarantee.privacy.strict: return ""
+    return (f"In plain words: if any one {what} were replaced, this page would have come out the same with "
             "almost the same probability; and of the variables that were selected, on average at most a "
-            f"share of {selection.fdr:g} is false. In the words of the field:")
+            f"fraction of {selection.fdr:g} is false. In the words of the field:")
 
 def _guaranteed(selection) -> str:
     "The guarantee, for whom, against whom, and what must be public"
-    release, would = selection.release, ""
-    if release.simulated:
-        would = f"A release would promise: {' '.join(selection.guarantee.privacy_lines())}"
-    text = _paragraphs(_plainly(selection), *selection.guarantee.lines(), would)
+    guarantee, would = selection.guarantee, []
+    if guarantee.simulated: would = ["A release would promise:", *guarantee.privacy_lines()]
+    text = _paragraphs(_plainly(selection), *guarantee.lines(), " ".join(would))
     if selection.budget is None: return text
     return text + _facts({"For whom": _protected(selection), "Against whom": _AGAINST}) + _public(selection)
 
@@ -290,11 +281,11 @@ def _spent(selection, ledger) -> str:
     would = "would have been spent; nothing was, for this is a simulation" if release.simulated else ""
     scales = {f"Noise on {name}": f"{scale:.4g} (its scale)" for name, scale in release.noise.items()}
     facts = _facts({"Epsilon": f"{budget.epsilon:g}", "Delta": f"{budget.delta:g}", "Budget": would,
-                    "Rows a person": str(unit), "Rounds": str(getattr(release, "rounds", 1)), **scales,
+                    "Rows per person": str(unit), "Rounds": str(getattr(release, "rounds", 1)), **scales,
                     "Noise drawn by": release.sampler, "Release": ", ".join(getattr(release, "ids", ())[:1]),
                     "Ledger": _ledger_entry(selection, ledger)})
-    notes = release.warnings(selection.estimate)
-    return facts + _paragraphs(*notes, "Selecting again from this release, at another rate, is free.")
+    free = "Selecting again from this release, at another rate, is free."
+    return facts + _paragraphs(*release.warnings(selection.estimate), free)
 
 # %% ../../nbs/8_practice/report.ipynb #747c6577
 _NOT_PROMISED = (
@@ -302,14 +293,14 @@ _NOT_PROMISED = (
     "noise.",
     "That a selected variable is a cause: it tells something about the target that the other variables in "
     "the table do not, and a variable that is not in the table may be behind that.",
-    "That in this one selection no more than the given share is false: the rate is an average over "
+    "That in this one selection no more than the given fraction is false: the rate is an average over "
     "repetitions.",
     "Anything, if the conditions of the guarantee do not hold: read them there.")
 _NOT_PRIVATE = (
     "That nothing can be learned about people like those in the data: that is what the analysis is for.",
     "That several releases of the same data spend no more than one: budgets add up, and a ledger counts "
     "them.",
-    "Anything against whoever runs the program or sees the data, or about timing, memory and temporary "
+    "Anything against people who run the program or see the data, or about timing, memory and temporary "
     "files.")
 
 def _not_promised(selection) -> str:
@@ -327,7 +318,7 @@ _STATISTIC = {
     "e": "How much a variable beats its knockoffs, on average over many draws of them: those of variables "
          "without effect are at most 1 on average. From T on, variables are selected."}
 
-_RATE = ("The share of false ones among the selected variables, on average over repetitions of the whole "
+_RATE = ("The fraction of false ones among the selected variables, on average over repetitions of the whole "
          "study. False is a variable that tells nothing beyond the others.")
 _DIRECTION = ("Up: the more of it, the more of the target, all other variables unchanged; down: the less. "
               "Empty for a variable of several columns, which has none.")
@@ -346,28 +337,16 @@ def _glossary(selection) -> str:
                    "Direction": _DIRECTION, "Estimate (interval)": estimate, "Epsilon, delta": odds})
 
 # %% ../../nbs/8_practice/report.ipynb #661341aa
-_FILTERS = {"none": "NonPrivate", "one": "MethodOne", "two": "MethodTwo", "moments": "MomentsMethod",
-            "labels": "LabelsMethod", "products": "ProductsMethod"}
+_EMPTY = ("law", "row_bound", "response_bound", "sigma", "beta_norm") # None in these: not kept
 
 def _arguments(selection) -> dict: # name -> Python text
-    "What a filter was called with, as far as the release knows it and it is no default"
-    import inspect
-
-    import dp_knockoff
-    rule, budget = selection.rule, selection.budget
-    method = getattr(dp_knockoff, _FILTERS[selection.method])
-    known = dict(inspect.signature(method).parameters) | dict(inspect.signature(method.select).parameters)
-    known |= dict(inspect.signature(KnockoffPlus).parameters)
-    asked = {"fdr": selection.fdr, "rule": rule.name, "offset": rule.offset,
-             "statistic": rule.statistic}
-    if len(selection.release.rules) == 1: asked.pop("rule")
-    found = {**(vars(budget) if budget else {}), **_constants(selection), **asked}
+    "The fields of the method, as far as the release keeps them and they are not the defaults"
+    budget, found = selection.budget, _constants(selection)
     if "law" in found: found["law"] = None # is kept in words only
-    return {name: _python(value) for name, value in found.items() if name in known
-            and (name == "fdr" or repr(value) != repr(known[name].default) or name in _EMPTY)
-            and not (value is None and name == "statistic")}
-
-_EMPTY = ("law", "row_bound", "response_bound", "sigma", "beta_norm") # None in these: not kept
+    if budget is not None: found |= vars(budget)
+    known = {field.name: field.default for field in fields(METHODS[selection.method]) if field.name in found}
+    return {name: _python(found[name]) for name, default in known.items()
+            if default is MISSING or repr(found[name]) != repr(default) or name in _EMPTY}
 
 def _python(value) -> str:
     "A value as one would type it; what is not kept as ..."
@@ -378,19 +357,17 @@ def _python(value) -> str:
 # %% ../../nbs/8_practice/report.ipynb #936a0d6a
 def _call(selection, target: str | None) -> list: # of lines
     "The call that made this selection"
-    word = selection.method
-    if word not in _FILTERS: return [f"select(method.release(data, y), fdr={selection.fdr:g})"]
-    arguments, name = _arguments(selection), _FILTERS[word]
-    if selection.release.simulated: arguments["simulation"] = "True"
-    own = [field.name for field in fields(METHODS[word])]
-    rule = [f"{option}={arguments.pop(option)}" for option in ("statistic", "offset") if option in arguments]
-    if rule: arguments["rule"] = f"KnockoffPlus({', '.join(rule)})"
-    made = [f"    {option}={text}," for option, text in arguments.items() if option in own]
-    asked = [f"    {option}={text}," for option, text in arguments.items() if option not in own]
-    data = f"    data, {target!r}," if target else "    data, y,"
-    names = ["KnockoffPlus", name] if rule else [name]
-    return [f"from dp_knockoff import {', '.join(names)}", "", f"method = {name}(", *made, ")",
-            "selection = method.select(", data, *asked, ")"]
+    if selection.method not in METHODS: return [f"select(method.release(data, y), fdr={selection.fdr:g})"]
+    name = METHODS[selection.method].__name__
+    asked = {"fdr": f"{selection.fdr:g}"}
+    rule = selection.rule
+    if rule != selection.release.rule: asked["rule"] = repr(rule.name if rule == type(rule)() else rule)
+    if getattr(selection.release, "groups", None): asked["groups"] = _python(selection.release.groups)
+    if selection.release.simulated: asked["simulation"] = "True"
+    data = [f"data, {target!r}" if target else "data, y", *(f"{key}={text}" for key, text in asked.items())]
+    lines = [f"    {key}={text}," for key, text in _arguments(selection).items()]
+    return [f"from dp_knockoff import {name}", "", f"method = {name}(", *lines, ")",
+            f"selection = method.select({', '.join(data)})"]
 
 def _again(selection) -> list: # of lines
     "How to select again"
@@ -408,7 +385,8 @@ def _repeat(selection, target: str | None) -> str:
     if selection.release.simulated: noise = "Pass random_state to simulate the same noise again."
     if selection.budget is None: noise = "Knockoffs are random: pass random_state to draw the same again."
     call = _call(selection, target)
-    gaps = " Where it says ..., the release does not keep the value." * any("=...," in line for line in call)
+    kept = selection.method not in METHODS or "..." not in _arguments(selection).values()
+    gaps = "" if kept else " Where it says ..., the release does not keep the value."
     free = "Selecting again from the release costs nothing and gives the same answer every time:"
     return (_paragraphs(f"The call, as far as the release knows it.{gaps}") + _code(call)
             + _paragraphs(noise, free) + _code(_again(selection)))
@@ -490,7 +468,7 @@ def _banner(selection, last: bool = False) -> str:
     release = selection.release
     if release.simulated: text = f"{SIMULATION} Nothing on this page protects anybody."
     elif release.budget is None: text = "Not private: this page reveals the data."
-    elif isinstance(release, PaperRelease):
+    elif not selection.guarantee.privacy.strict:
         text = "Not differentially private for every pair of datasets: read what is guaranteed."
     else: return ""
     return f'<p class="banner{" last" * last}" role="note">{_text(text)}</p>\n'
@@ -501,7 +479,7 @@ _SECTIONS = {"asked": "What was asked", "found": "What was found", "why": "Why n
              "not-promised": "What is not promised", "numbers": "How to read the numbers",
              "repeat": "How to repeat it", "cite": "How to cite it"}
 
-def report_html(
+def _report_html(
     selection,                 # a Selection
     *,
     title: str | None = None,  # of the page; default: what was found
@@ -510,7 +488,8 @@ def report_html(
 ) -> str:
     "A selection as one page of HTML, with everything in it"
     if not isinstance(selection, Selection):
-        raise InputError(f"selection is a {type(selection).__name__}: pass what a filter or select returned")
+        raise InputError("selection", problem=f"is a {type(selection).__name__}",
+                         remedy="pass what a filter or select returned")
     found = f"{len(selection)} of {_count(len(selection.names), 'variable')} selected"
     parts = {"asked": _asked(selection, target or "the response"), "found": _found(selection),
              "why": _why(selection), "guaranteed": _guaranteed(selection), "spent": _spent(selection, ledger),
@@ -538,7 +517,7 @@ _PAGE = """<!DOCTYPE html>
 </header>
 <main>
 {body}</main>
-{again}<footer>Written by dp_knockoff {version} from a release and a question alone.</footer>
+{again}<footer>Written by dp_knockoff {version} from a release, a rule and a rate alone.</footer>
 </body>
 </html>
 """
@@ -556,12 +535,12 @@ def _page(selection, title: str, lead: str, links: str, body: str) -> str:
 # %% ../../nbs/8_practice/report.ipynb #8ea07660
 _ENDINGS = (".html", ".htm")
 
-def check_report(
+def _check_report(
     path, # where a report shall go
 ) -> Path:
-    "A path that a report can be written to, or a sentence: ask before the work, not after"
+    "A path that a report can be written to, or an error: ask before the work, not after"
     if Path(path).suffix.lower() not in _ENDINGS:
-        raise InputError(f"path={str(path)!r} does not end in .html: a report is a page of HTML")
+        raise InputError("path", str(path), "does not end in .html", "a report is a page of HTML")
     return check_place(path)
 
 def write_report(
@@ -573,7 +552,7 @@ def write_report(
     ledger=None,               # a Ledger, or the path of one, whose entry shall be shown
 ) -> Path:                     # the path written
     "Write a report about a selection: one page that loads nothing, complete or not at all"
-    path = check_report(path)
-    page = report_html(selection, title=title, target=target, ledger=ledger)
+    path = _check_report(path)
+    page = _report_html(selection, title=title, target=target, ledger=ledger)
     def write(part): part.write_text(page, encoding="utf-8", newline="\n")
     return write_whole(path, write)

@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..core.errors import InputError, check_option, check_positive, shown
+from ..core.errors import InputError, check_option, check_positive
 from .mechanisms import Budget, analytic_ratio, check_budget, gaussian_divergence
 
 # %% auto #0
-__all__ = ['Entry', 'epsilon_at', 'Ledger', 'as_ledger', 'ChargedSampler', 'charged']
+__all__ = ['Entry', 'epsilon_at', 'Ledger', 'as_ledger', 'charged']
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #5fdf8665
 @dataclass(frozen=True)
@@ -43,7 +43,14 @@ class Entry:
         for name in ("id", "what", "unit", "time"):
             word = getattr(self, name)
             if not isinstance(word, str) or not word:
-                raise InputError(f"{name}={shown(word)} cannot be entered into a ledger: pass a word")
+                raise InputError(name, word, "cannot be entered into a ledger", "pass a word")
+
+    @classmethod
+    def now(cls, id, what, unit, mu, budget, simulated) -> Entry: # noqa: A002 - of the release
+        "The entry of a release that is about to be drawn"
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        asked = float(budget.epsilon), float(budget.delta)
+        return cls(id, what, unit, _check_mu(mu), *asked, bool(simulated), time)
 
 def _check_mu(mu) -> float:
     return check_positive("mu", mu, "pass the distance of neighbours over the standard deviation", zero=True)
@@ -92,15 +99,19 @@ def _header(total: Budget) -> bytes:
     fields = {"kind": _KIND, "version": _VERSION, "epsilon": total.epsilon, "delta": total.delta}
     return _sealed(fields, "")[0]
 
+def _refused(path: Path, problem: str, remedy: str) -> InputError:
+    "The sentence about a file"
+    return InputError(f"ledger {str(path)!r}", problem=problem, remedy=remedy)
+
 def _parsed(text: bytes, path: Path, known: _Content | None) -> _Content:
     "What the text says, given what was known of its beginning; or a sentence about a damaged file"
     if known is not None and not text.startswith(known.text):
-        raise InputError(f"ledger {str(path)!r} is not what it was: lines that were there have changed "
-                         "or are missing; find out what happened to the file before you release anything")
+        raise _refused(path, "is not what it was: lines that were there have changed or are missing",
+                       "find out what happened to the file before you release anything")
     if text and not text.endswith(b"\n"):
-        raise InputError(f"ledger {str(path)!r} ends in the middle of a line: whoever wrote it died "
-                         "before noise was drawn, or the file was cut; "
-                         "if you are sure of the former, delete that part of a line")
+        raise _refused(path, "ends in the middle of a line: the program that wrote it died before noise was "
+                             "drawn, or the file was cut",
+                       "if you are sure of the former, delete that part of a line")
     try:
         new = (text if known is None else text[len(known.text):]).split(b"\n")[:-1]
         if known is None:
@@ -112,8 +123,8 @@ def _parsed(text: bytes, path: Path, known: _Content | None) -> _Content:
             fields, seal = _unsealed(line, seal)
             entries.append(Entry(**fields))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"ledger {str(path)!r} is damaged, or is none: compare it with a copy, "
-                         "and count what is in doubt as spent") from None
+        raise _refused(path, "is damaged, or is not a ledger",
+                       "compare it with a copy, and count what is in doubt as spent") from None
     return _Content(text, known.total, tuple(entries), seal)
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #51f9b939
@@ -147,6 +158,8 @@ def _still_there(file, path: Path) -> bool:
     try: return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError: return False
 
+def _reason(error) -> str: return getattr(error, "strerror", None) or "no such name"
+
 @contextmanager
 def _locked(
     path: Path,          # of a ledger
@@ -156,13 +169,11 @@ def _locked(
     while True:
         try: file = open(path, "r+b" if write else "rb", buffering=0) # noqa: SIM115 - closed below
         except FileNotFoundError:
-            raise InputError(f"ledger {str(path)!r} does not exist: create it with a total budget, "
-                             "Ledger(path, epsilon=..., delta=...), "
-                             "or bring it back if it was there before") from None
+            raise _refused(path, "does not exist", "create it with a total budget, Ledger(path, epsilon=..., "
+                           "delta=...), or bring it back if it was there before") from None
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "no such name"
-            raise InputError(f"ledger {str(path)!r} cannot be opened ({reason}): "
-                             "check its name and its permissions") from None
+            raise _refused(path, f"cannot be opened ({_reason(error)})",
+                           "check its name and its permissions") from None
         with file:
             _lock(file, write)
             try:
@@ -179,8 +190,8 @@ def _append(file, path: Path, line: bytes) -> None:
         os.fsync(file.fileno())
     except OSError as error:
         with suppress(OSError): file.truncate(end)
-        raise InputError(f"ledger {str(path)!r} cannot be written ({error.strerror}): nothing was drawn; "
-                         "make room, or check its permissions") from None
+        raise _refused(path, f"cannot be written ({error.strerror}), and nothing was drawn",
+                       "make room, or check its permissions") from None
 
 def _create(path: Path, total: Budget) -> None:
     "A new ledger, complete or not there; readable by its owner only"
@@ -191,11 +202,10 @@ def _create(path: Path, total: Budget) -> None:
         os.link(part, path) # fails if somebody else was faster
         _sync_folder(path.parent)
     except FileExistsError:
-        raise InputError(f"ledger {str(path)!r} exists already: open it without a budget") from None
+        raise _refused(path, "exists already", "open it without a budget") from None
+    except InputError: raise
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError): raise
-        reason = getattr(error, "strerror", None) or "no such name"
-        raise InputError(f"ledger {str(path)!r} cannot be created ({reason}): choose another place") from None
+        raise _refused(path, f"cannot be created ({_reason(error)})", "choose another place") from None
     finally:
         if part is not None: Path(part).unlink(missing_ok=True)
 
@@ -223,6 +233,8 @@ def _rounded_down(x: float) -> str:
     step = 10.0 ** (math.floor(math.log10(x)) - 3)
     return f"{math.floor(x / step) * step:.4g}"
 
+_IN_A_FILE = "keep it in a file, Ledger('name.jsonl', epsilon=..., delta=...)"
+
 class Ledger:
     "What was spent on one dataset, and what is left"
     def __init__(self,
@@ -232,7 +244,7 @@ class Ledger:
         delta=None,          # total budget, for a new ledger
     ):
         if path is not None and not isinstance(path, (str, os.PathLike)):
-            raise InputError(f"path={shown(path)} is not the name of a file: pass one, e.g. 'study.jsonl'")
+            raise InputError("path", path, "is not the name of a file", "pass one, e.g. 'study.jsonl'")
         self.path = None if path is None else Path(path).absolute() # wherever the program goes from here
         self._process = os.getpid()
         self._memory = threading.Lock()
@@ -280,19 +292,20 @@ class Ledger:
     def _check_process(self) -> None:
         "A forked process has a copy of what is in memory"
         if self.path is None and os.getpid() != self._process:
-            raise InputError("a ledger in memory belongs to the process that made it: keep it in a file, "
-                             "Ledger('name.jsonl', epsilon=..., delta=...)")
+            raise InputError("a ledger in memory", problem="belongs to the process that made it",
+                             remedy=_IN_A_FILE)
 
     def _check(self, mu, unit, content) -> None:
         other = next((entry.unit for entry in content.entries if entry.unit != unit), None)
         if other is not None:
-            raise InputError(f"this ledger counts what is private for {other}, "
-                             f"and this release is private for {unit}: keep a ledger for each")
+            problem = f"counts what is private for {other}, and this release is private for {unit}"
+            raise InputError("this ledger", problem=problem, remedy="keep a ledger for each")
         allowed = analytic_ratio(content.total)**2 * _ROOM
         if not math.fsum([_square_sum(content.entries), mu**2]) <= allowed:
             left = _rounded_down(_left(content.total, content.entries))
-            raise InputError(f"this release would overspend the ledger's total {content.total}: "
-                             f"what is left is epsilon={left} at that delta; ask for less, or stop here")
+            problem = (f"would overspend the ledger's total {content.total}; "
+                       f"what is left is epsilon={left} at that delta")
+            raise InputError("this release", problem=problem, remedy="ask for less, or stop here")
 
     def spend(self,
         mu: float,               # what is spent
@@ -303,9 +316,7 @@ class Ledger:
         simulated: bool = False, # with noise that protects nobody?
     ) -> Entry:
         "Enter a release, before its noise is drawn; refuses to overspend"
-        time = datetime.now(UTC).isoformat(timespec="seconds")
-        asked = float(budget.epsilon), float(budget.delta)
-        entry = Entry(id, what, unit, _check_mu(mu), *asked, bool(simulated), time)
+        entry = Entry.now(id, what, unit, mu, budget, simulated)
         self._check_process()
         if self.path is None:
             with self._memory:
@@ -325,8 +336,8 @@ class Ledger:
     def __deepcopy__(self, memo): return self
     def __reduce__(self):
         if self.path is None:
-            raise InputError("a ledger in memory cannot be sent to another process or saved: "
-                             "keep it in a file, Ledger('name.jsonl', epsilon=..., delta=...)")
+            raise InputError("a ledger in memory", problem="cannot be sent to another process or saved",
+                             remedy=_IN_A_FILE)
         return Ledger, (str(self.path),)
 
     def __repr__(self):
@@ -349,14 +360,14 @@ def as_ledger(
     "A ledger that exists, or None"
     if ledger is None or isinstance(ledger, Ledger): return ledger
     if isinstance(ledger, (str, os.PathLike)): return Ledger(ledger)
-    raise InputError(f"ledger={shown(ledger)} is no ledger: pass a Ledger, or the path of one")
+    raise InputError("ledger", ledger, "is not a ledger", "pass a Ledger, or the path of one")
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #7ac0b7eb
-class ChargedSampler:
+class _ChargedSampler:
     "Draws with another sampler, after entering the whole release into a ledger"
     def __init__(self,
         sampler,            # draws the noise
-        ledger: Ledger,     # is told first
+        ledger: Ledger,     # gets the entry first
         mu: float,          # what the whole release spends
         budget: Budget,     # as it was asked for
         what: str,          # the method
@@ -377,11 +388,12 @@ class ChargedSampler:
     def _charge(self, purpose: str) -> None:
         "Enter the release once; refuse to draw twice what was charged once"
         if os.getpid() != self._process:
-            raise InputError("this release was entered by another process: start a new one here")
+            raise InputError("this release", problem="was entered by another process",
+                             remedy="start a new one here")
         with self._one_at_a_time:
             if purpose in self._drawn:
-                raise InputError(f"noise for {purpose!r} was drawn before, "
-                                 "and the ledger was told of one release: start a new one")
+                problem = "was drawn before, and the ledger has an entry for one release"
+                raise InputError(f"noise for {purpose!r}", problem=problem, remedy="start a new one")
             if not self._charged: self._ledger.spend(**self._entry)
             self._charged = True
             self._drawn.add(purpose)
@@ -399,8 +411,8 @@ class ChargedSampler:
         return self.sampler.lattice(value, scale, purpose)
 
     def __reduce__(self):
-        raise InputError("a sampler that charges a ledger belongs to one release, "
-                         "and is not copied or saved: start a new release")
+        problem = "belongs to one release, and is not copied or saved"
+        raise InputError("a sampler that charges a ledger", problem=problem, remedy="start a new release")
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #7e3ee9fe
 def charged(
@@ -408,6 +420,6 @@ def charged(
     ledger,  # None, a Ledger, or the path of one
     **entry, # of the release: mu, budget, what, unit, id
 ):
-    "The sampler, told to enter a release into the ledger first, if there is one"
+    "The sampler, which enters the release into the ledger first, if there is one"
     ledger = as_ledger(ledger)
-    return sampler if ledger is None else ChargedSampler(sampler, ledger, **entry)
+    return sampler if ledger is None else _ChargedSampler(sampler, ledger, **entry)

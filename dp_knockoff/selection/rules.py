@@ -211,7 +211,7 @@ _DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
 class KnockoffPlus(Rule):
     "Knockoff statistics against the knockoff+ threshold"
     statistic: object = field(default=None, metadata={
-        "help": "a Statistic, or a function f(A, b) -> p numbers; None: the method's own"})
+        "help": "a Statistic, or a function f(A, b) -> p numbers; default: the method's own"})
     s: object = field(default=None, metadata={
         "help": "how far knockoffs drawn from an estimate are from originals: 'lam_min', 'equi', 'sdp', "
                 "'mvr' or p numbers; None: the method's own"})

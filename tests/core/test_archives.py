@@ -9,7 +9,9 @@ from dp_knockoff.core import archives
 from dp_knockoff.core.archives import (
     archive_kind,
     check_place,
+    class_of,
     load_arrays,
+    load_saved,
     save_arrays,
     write_whole,
     written_by_this_version,
@@ -169,3 +171,21 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeyp
     monkeypatch.setattr(os, "fsync", watch)
     write_whole(path, lambda part: part.write_text("whole"))
     assert forced == [5, "folder"][:1 + (os.name == "posix")]
+
+
+# what was saved
+
+def test_every_kind_of_archive_has_one_class(tmp_path):
+    from dp_knockoff.data.clip import Clip
+    from dp_knockoff.data.moments import ExactMoments, Moments
+    for kind, name in {"moments": "Moments", "clipped moments": "ExactMoments",
+                       "private moments": "PrivateMoments", "private products": "ProductsRelease"}.items():
+        assert class_of(kind).__name__ == name
+    X, y = np.random.default_rng(0).standard_normal((2, 50, 3)), np.ones(50)
+    plain, bounded = Moments.from_data(X[0], y), Moments.from_data(X[1], y, clip=Clip(1.0, 1.0))
+    for moments, kind in ((plain, Moments), (bounded, ExactMoments)):
+        found = load_saved(moments.save(tmp_path / "m.npz"))
+        assert type(found) is kind and found.n == 50 and found.ids == moments.ids
+    save_arrays(tmp_path / "other.npz", "numbers", {})
+    assert class_of("numbers") is None
+    assert "holds numbers, which cannot be loaded" in refusal(load_saved, tmp_path / "other.npz")

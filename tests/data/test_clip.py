@@ -397,3 +397,37 @@ def test_limits_are_checked_compared_and_kept():
     assert "limits name columns that X does not have ('a')" in refusal(clip.bind, ("b",))
     for bad in ({"a": (1, 0)}, {"a": 3}, [1]): refusal(Clip, 1.0, 1.0, limits=bad)
     assert Clip(1.0, 1.0, limits={"a": (3, 5)}, intercept=False).limits  # they move no zero
+
+
+# ---------------------------------------------------------------- a few rows at a time
+
+@pytest.mark.parametrize("p", [1, 50, 1000, 5000])
+def test_parts_are_all_rows_once_and_few_enough_for_exact_sums(p):
+    n, parts = 3 * 2**17 // (p + 1) + 5, []
+    def some(rows):
+        parts.append(np.arange(n)[rows])
+        return len(parts[-1])
+    assert clip_module.sum_parts(some, n, p) == n and np.array_equal(np.concatenate(parts), np.arange(n))
+    assert len(parts) > 1 or n <= 512
+    assert max(map(len, parts)) <= min(2**17, max(512, 2**17 // p))
+
+
+def test_memory_is_used_again_only_inside_sum_parts():
+    def both(rows): return [scratch("a", 3, 4), scratch("a", 2, 5), scratch("b", 3, 4)]
+    scratch = clip_module.scratch
+    one, two, other = clip_module.sum_parts(both, 1, 1)
+    assert np.shares_memory(one, two) and not np.shares_memory(one, other) and two.shape == (2, 5)
+    assert not np.shares_memory(scratch("a", 3, 4), one)
+    def fails(rows): raise KeyError
+    with pytest.raises(KeyError): clip_module.sum_parts(fails, 1, 1)
+    assert not np.shares_memory(scratch("a", 3, 4), one)  # an error ends it, too
+
+
+def test_rows_brought_into_bounds_by_hand_stay_as_they_are():
+    "What `bind` returns outside a pass is not written over by a pass"
+    X, y, _ = linear_model(3000, p=4, k=1, random_state=0)
+    clip = Clip(1.0, 1.0, ranges={"x0": (-1, 1)})
+    Z = clip.bind(("x0", "x1", "x2", "x3"))(X, y)[0]
+    kept = Z.copy()
+    Moments.from_data(X + 1, y, clip=clip)
+    assert np.array_equal(Z, kept)

@@ -24,7 +24,6 @@ from dp_knockoff.data.rows import (
     block_rows,
     check_unique,
     column_names,
-    parts_in_cache,
     sum_blocks,
     sum_pieces,
 )
@@ -211,14 +210,6 @@ def in_groups(values):
 def test_the_size_of_blocks_and_groups():
     "Changing either changes the digits of every sum"
     assert [block_rows(p) for p in (1, 50, 1000, 2**20)] == [262_144, 10_280, 523, 256] and _GROUP == 64
-
-
-@pytest.mark.parametrize("p", [1, 50, 1000, 5000])
-def test_parts_in_cache_are_all_rows_once_and_few_enough_for_exact_sums(p):
-    n = 2 * block_rows(p) + 3
-    parts = [np.arange(n)[part] for part in parts_in_cache(n, p)]
-    assert np.array_equal(np.concatenate(parts), np.arange(n))
-    assert max(map(len, parts)) <= min(2**17, max(512, 2**16 // p))
 
 
 NUMBERS = st.lists(st.sampled_from([1.0, 1e16, -1e16, .1]), min_size=1, max_size=200)

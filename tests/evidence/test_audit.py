@@ -64,7 +64,7 @@ from dp_knockoff.filters.products_method import ProductsMethod, _Pairs
 from dp_knockoff.knockoffs.laws import Gaussian, Kernel, law_units
 from dp_knockoff.practice import cli
 from dp_knockoff.practice import selector as selector_module
-from dp_knockoff.practice.report import report_html
+from dp_knockoff.practice.report import _report_html
 from dp_knockoff.practice.selector import DPKnockoffSelector
 from dp_knockoff.privacy import ledger as ledger_module
 from dp_knockoff.privacy.ledger import Ledger
@@ -931,7 +931,7 @@ def all_that_is_shown(table, _, sampler):
         shown = (repr(found), found._repr_html_(), found.explain(), repr(found.diagnosis), found.notes,
                  found.diagnosis.to_frame().to_csv(), found.to_frame().to_csv(), repr(found.release),
                  found.release._repr_html_(), cli._as_json(found), cli._selection_csv(found), found.W,
-                 report_html(found).replace(found.release.ids[0], "its random name"))
+                 _report_html(found).replace(found.release.ids[0], "its random name"))
     return found, shown, [str(warning.message) for warning in told]
 
 

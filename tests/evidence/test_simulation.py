@@ -464,21 +464,6 @@ def test_products_without_rows_are_those_of_rows():
 # Moments without rows, and rows with a known truth
 
 
-def test_moments_without_rows_are_moments_of_rows_in_law():
-    rng = np.random.default_rng(0)
-    beta = np.array([1.0, -.5])
-    direct, rows = [], []
-    for _ in range(4000):
-        m = simulated_moments(12, beta, 1.5, rng)
-        direct.append([m.XtX[0, 0], m.XtX[0, 1], *m.Xty, m.yty, *m.mean, m.scatter[0, 1], m.scatter[2, 2]])
-        X = rng.standard_normal((12, 2))
-        y = X @ beta + 1.5 * rng.standard_normal(12)
-        scatter = 11 * np.cov(np.column_stack([X, y]).T)
-        rows.append([X[:, 0] @ X[:, 0], X[:, 0] @ X[:, 1], *X.T @ y, y @ y, *X.mean(0), y.mean(),
-                     scatter[0, 1], scatter[2, 2]])
-    assert_same_law(np.array(direct), np.array(rows))
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 def test_a_null_of_moments_without_rows_is_a_fair_coin(intercept):
     "With means of zero and an intercept it won .29 of the time"

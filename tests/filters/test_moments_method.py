@@ -28,6 +28,7 @@ from dp_knockoff.filters.private_moments import (
 from dp_knockoff.knockoffs.statistics import Statistic
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.selection.release import select
+from dp_knockoff.selection.rules import KnockoffPlus
 from watched import Echo, Recorder, Silent, Taped, Trusted, Unused, far_apart, unread
 
 PUBLIC = dict(epsilon=1.0, delta=1e-3, row_bound=2.0, response_bound=5.0)
@@ -99,7 +100,7 @@ def test_every_statistic_and_every_s():
     for s in ("lam_min", "mvr", "equi", "sdp"):
         nearly_singular = s in ("equi", "sdp")  # not for least squares
         for statistic in sparse if nearly_singular else smooth + sparse:
-            W = select(r, rule="knockoffs", s=s, statistic=statistic).W
+            W = select(r, rule=KnockoffPlus(statistic, s)).W
             assert W[BETA != 0].min() > np.abs(W[BETA == 0]).max()
 
 
@@ -180,7 +181,7 @@ def test_own_statistics_are_probed_at_their_width():
 def test_without_a_word_a_release_is_drawn_by_opendp():
     found = ask("moments", X[:, :3], Y, **{**PUBLIC, "delta": 1e-4}, rounds=2)
     assert np.isfinite(found.W).all() and "OpenDP" in " ".join(found.notes) and not found.release.simulated
-    assert found.guarantee.startswith("Guarantee: (epsilon=1, delta=0.0001)-differential privacy")
+    assert found.guarantee.lines()[0].startswith("Privacy: (epsilon=1, delta=0.0001)-differential privacy")
 
 
 # ---------------------------------------------------------------- the budget, draw by draw
@@ -340,7 +341,7 @@ def test_rounds_bring_the_noise_down_where_signals_explain_most():
     sds = []
     for rounds in (1, 4):
         release = MomentsMethod(**public, rounds=rounds).release(X, y, simulation=True, random_state=0)
-        e = release.estimate(sigma=1.0)
+        e = release.knowing(1.0).estimate()
         sds.append(np.sqrt(np.trace(e.V)))
     assert sds[1] < .4 * sds[0] and release.bounds[-1] < .3 * release.bounds[0]
 
@@ -535,8 +536,8 @@ def test_more_rows_than_were_promised_are_farther_apart():
 
 
 def test_the_promise_names_the_rows_that_are_protected():
-    def promise(k): return MomentsMethod(**PUBLIC, rows_per_person=k).release(X, Y, simulation=True).promise()
-    assert "differ in one row," in promise(1) and "differ in any 3 rows (all rows of a person" in promise(3)
+    def promise(k): return str(MomentsMethod(**PUBLIC, rows_per_person=k).guarantee())
+    assert "differ in one row." in promise(1) and "differ in any 3 rows (all rows of a person" in promise(3)
     one, three = (MomentsMethod(**PUBLIC, rows_per_person=k).release(X, Y, simulation=True) for k in (1, 3))
     for name in ("gram_sd", "clamped_sd", "weights_sd"):
         assert np.isclose(getattr(three, name), 3 * getattr(one, name), rtol=1e-12)

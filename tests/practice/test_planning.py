@@ -24,22 +24,20 @@ from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.paper.one_and_two import MethodTwo
 from dp_knockoff.practice import planning
 from dp_knockoff.practice.planning import (
-    WIDEST,
+    _WIDEST,
     Copies,
-    PlausibleTable,
     Scenario,
-    gram_ratio,
+    _PlausibleTable,
+    _power_interval,
+    _with_less_error,
     multiple_correlations,
     outlook,
     plan,
     plan_warnings,
     plant,
-    power_interval,
-    with_less_error,
 )
-from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.privacy.samplers import SecureSampler
-from dp_knockoff.selection.release import Question, select
+from dp_knockoff.selection.release import select
 
 SMALL = Experiment(p=8, k=4, bounds="corrected", epsilon=1., delta=.01)
 TABLE = {"target": "wage", "columns": {
@@ -87,7 +85,7 @@ def test_a_scenario_refuses(bad, words): assert words in refusal(lambda: replace
 
 def test_a_plausible_table_keeps_to_the_dictionary():
     rng = stream(0, "table")
-    X = PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
+    X = _PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
     low, high = np.array([KNOWN.dictionary.ranges.get(name, (0, 1)) for name in KNOWN.names]).T
     assert (X >= low).all() and (X <= high).all()
     assert (X[:, 4:7].sum(1) <= 1).all() and set(np.unique(X[:, 3:])) == {0, 1}
@@ -101,7 +99,7 @@ def test_columns_are_as_related_as_told(told):
     found = []
     for k in range(8):
         rng = stream(k, "related")
-        X = PlausibleTable.draw(replace(PLAIN, correlation=told), rng).rows(4000, rng)
+        X = _PlausibleTable.draw(replace(PLAIN, correlation=told), rng).rows(4000, rng)
         found.append(np.median(multiple_correlations(X, PLAIN.variables)))
     assert abs(np.mean(found) - told) < .1
 
@@ -109,15 +107,15 @@ def test_columns_are_as_related_as_told(told):
 def test_a_told_spread_is_kept():
     rng = stream(0, "spread")
     for spread in (.2, .5):
-        X = PlausibleTable.draw(replace(KNOWN, spread=spread), rng).rows(20_000, rng)
+        X = _PlausibleTable.draw(replace(KNOWN, spread=spread), rng).rows(20_000, rng)
         assert np.allclose(X[:, :2].std(0) / [37, 40], spread, rtol=.1)
 
 
 def test_columns_without_range_have_unlike_units_unless_they_are_standardized():
     rng = stream(0, "units")
-    X = PlausibleTable.draw(PLAIN, rng).rows(5000, rng)
+    X = _PlausibleTable.draw(PLAIN, rng).rows(5000, rng)
     assert np.allclose(X.std(0), 1, atol=.06) and np.allclose(X.mean(0), 0, atol=.1)
-    X = PlausibleTable.draw(replace(PLAIN, standardized=False), rng).rows(5000, rng)
+    X = _PlausibleTable.draw(replace(PLAIN, standardized=False), rng).rows(5000, rng)
     assert X.std(0).max() > 20 * X.std(0).min() and np.abs(X.mean(0) / X.std(0)).max() > 1
 
 
@@ -134,7 +132,7 @@ def test_multiple_correlations_are_those_of_regressions():
 @pytest.mark.parametrize("rate", [None, .3])
 def test_a_planted_response_is_explained_as_told(rate):
     rng = stream(0, "plant")
-    X = PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
+    X = _PlausibleTable.draw(KNOWN, rng).rows(20_000, rng)
     for share in (.1, .4):
         found = plant(X, KNOWN.variables, 3, share, rng, rate)
         design = np.column_stack([np.ones(len(X)), X])
@@ -171,10 +169,10 @@ def test_the_error_of_copies_is_that_of_all_rows():
     y = fit + rng.standard_normal(900)
     clip = Clip(2.0, 9.0)
     Z, _, w, _ = clip.bind(PLAIN.names)(X, y)
-    after = with_less_error(X, y, fit, clip, PLAIN.names, 9)
+    after = _with_less_error(X, y, fit, clip, PLAIN.names, 9)
     assert np.allclose(Z.T @ (w * (after - fit)), Z.T @ (w * (y - fit)) / 3)
     assert .95 < (after - fit).std() / (y - fit).std() < 1
-    assert (with_less_error(X, y, fit, clip, PLAIN.names, 1) == y).all()
+    assert (_with_less_error(X, y, fit, clip, PLAIN.names, 1) == y).all()
 
 
 # the outlook
@@ -185,16 +183,18 @@ def test_an_interval_is_never_wider_than_promised():
     for _ in range(200):
         powers = np.clip(rng.uniform(0, 1) + rng.uniform(0, .4) * rng.standard_normal((12, 1))
                          + .1 * rng.standard_normal((12, 3)), 0, 1)
-        low, high, whole = power_interval(powers)
-        assert 0 <= low < high <= 1 and high - low <= WIDEST + 1e-9 and whole >= 0
+        low, high, uncut, whole = _power_interval(powers)
+        assert 0 <= low < high <= 1 and high - low <= _WIDEST + 1e-9 and whole >= 0
+        assert uncut[0] <= low < high <= uncut[1]
+        if uncut[1] - uncut[0] <= _WIDEST: assert uncut == (low, high)
         assert low - 1e-9 <= powers.mean() <= high + 1e-9
-    assert power_interval(np.ones((5, 3)))[:2] == (.9, 1.0)
+    assert _power_interval(np.ones((5, 3)))[:2] == (.9, 1.0)
 
 
 def test_chance_within_a_table_does_not_widen_the_interval():
     rng = np.random.default_rng(0)
     alike = rng.integers(0, 2, (400, 4)) * 1.0
-    whole = power_interval(alike)[2]
+    whole = _power_interval(alike)[-1]
     assert whole < .15 and np.quantile(alike.mean(1), .95) - np.quantile(alike.mean(1), .05) > .7
 
 
@@ -208,17 +208,17 @@ def test_the_method_itself_runs_with_what_it_was_told(monkeypatch):
     monkeypatch.setattr(MomentsMethod, "release", release)
     monkeypatch.setattr(SecureSampler, "lattice", None)
     method = replace(METHOD, rounds=2, rows_per_person=3)
-    o = outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
+    o = outlook(KNOWN, method, fdr=.1, rule="by", tables=2)
     told = method.completed(planning._no_rows(KNOWN))
     assert all(one == told and rows == 3000 and draw["simulation"] is True for one, rows, draw in seen)
     assert (o.rounds, o.rule, o.rate, o.rows) == (2, "by", .1, 3000) and len(seen) == o.tables * o.releases
-    assert o == outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2)
-    assert o != outlook(KNOWN, method, Question(fdr=.1, rule="by"), tables=2, random_state=1)
+    assert o == outlook(KNOWN, method, fdr=.1, rule="by", tables=2)
+    assert o != outlook(KNOWN, method, fdr=.1, rule="by", tables=2, random_state=1)
 
 
 def test_more_budget_a_laxer_rule_and_less_correlation_never_look_worse():
     def power(method=METHOD, rule="bh", **facts):
-        return outlook(replace(KNOWN, **facts), method, Question(rule=rule), tables=6).power
+        return outlook(replace(KNOWN, **facts), method, rule=rule, tables=6).power
     usual = power()
     assert power(replace(METHOD, epsilon=.1)) < .3 < usual < power(replace(METHOD, epsilon=8.0))
     assert power(rule="by") < usual and power(share=.02) < usual
@@ -233,7 +233,7 @@ def test_the_outlook_is_what_comes_on_tables_of_its_world():
     o, powers = outlook(scenario, method, tables=16), []
     for k in range(12):
         rng = stream(k, "came")
-        X = PlausibleTable.draw(scenario, rng).rows(scenario.rows, rng)
+        X = _PlausibleTable.draw(scenario, rng).rows(scenario.rows, rng)
         for _ in range(2):
             planted = plant(X, scenario.variables, 4, .05, rng)
             r = method.release(X, 10 * planted.y, simulation=True, random_state=rng)
@@ -261,7 +261,7 @@ def test_missing_ranges_are_foreseen():
     (replace(KNOWN, columns=(*KNOWN.columns, RARE), groups=None), METHOD, {},
      "the reference level of 'job' has probability 0.01")])
 def test_the_outlook_warns(scenario, method, question, words):
-    o = outlook(scenario, method, Question(**question), tables=2)
+    o = outlook(scenario, method, **question, tables=2)
     assert sum(words in warning for warning in o.warnings) == 1 and f"Mind: {o.warnings[0]}" in str(o)
 
 
@@ -280,7 +280,7 @@ def test_what_is_unknown_is_named():
     "A wide interval is cut, and the fact that moves power most is named"
     o = outlook(replace(PLAIN, rows=1500), replace(METHOD, row_bound=2.0), tables=2)
     wide = replace(o, whole=.5, unknown="correlation")
-    assert wide.wide and "To narrow it, tell how far the columns say the same (correlation)." in str(wide)
+    assert wide.wide and "To narrow it, say how far the columns say the same (correlation)." in str(wide)
     assert not replace(o, whole=.29).wide and "To narrow" not in str(replace(o, whole=.29))
 
 
@@ -292,28 +292,22 @@ def test_what_is_unknown_is_named():
      MomentsMethod(epsilon=4.0, delta=1e-6, row_bound=1.2, response_bound=.6, response_center=.5), {}),
     (KNOWN, replace(METHOD, row_bound="private", response_bound="private", response_center="private"), {})])
 def test_every_method_has_an_outlook(scenario, method, question):
-    o = outlook(scenario, method, Question(**question), tables=3)
+    o = outlook(scenario, method, **question, tables=3)
     assert 0 <= o.low <= o.power <= o.high <= 1 and o.false <= o.found <= o.variables
     assert json.loads(json.dumps(o.to_dict()))["method"] == method.word and "nan" not in str(o)
     rich = replace(method, epsilon=8.0)
-    assert outlook(replace(scenario, rows=300_000), rich, Question(**question), tables=2).power > .8
+    assert outlook(replace(scenario, rows=300_000), rich, **question, tables=2).power > .8
 
 
 def test_the_paper_s_methods_have_a_plan_but_no_outlook():
     two = MethodTwo(epsilon=.5, delta=.1, row_bound=8.0, sigma=1.0, beta_norm=3.0)
     assert "method 'two' has no outlook" in refusal(outlook, PLAIN, two)
-    assert "rule='dbh'" in refusal(outlook, KNOWN, METHOD, Question(rule="dbh"))
-
-
-def test_the_rule_of_thumb():
-    clip, budget = Clip(5.0, 10.0, intercept=False), Budget(1.0, 1e-6)
-    one, two = (gram_ratio(n, 50, clip, budget) for n in (10_000, 20_000))
-    assert np.isclose(one / two, 4)
-    assert np.isclose(one, 2.42 * 50**3 / (analytic_ratio(budget) * 10_000)**2, rtol=.02)
-    assert gram_ratio(10_000, 50, clip, budget, rounds=1) < one
+    assert "rule='dbh'" in refusal(outlook, KNOWN, METHOD, rule="dbh")
 
 
 # how many rows
+
+EXAMPLE = outlook(PLAIN, METHOD, tables=2)
 
 
 def test_plan_finds_the_size():
@@ -334,11 +328,36 @@ def test_plan_for_a_scenario(monkeypatch):
     monkeypatch.setattr(planning, "_TABLES", 6)
     scenario = replace(TRIAL, share=.3)
     method = ProductsMethod(epsilon=2.0, delta=1e-6, response_bound=20.0)
-    found = plan(scenario, method, power=.7, question=Question(fdr=.3))
+    found = plan(scenario, method, power=.7, fdr=.3)
     assert found.low <= found.n <= found.high and found.point.power >= .7 and found.point.rows == found.n
-    fresh = outlook(replace(scenario, rows=found.n), method, Question(fdr=.3), random_state=5)
+    fresh = outlook(replace(scenario, rows=found.n), method, fdr=.3, random_state=5)
     assert abs(fresh.power - .7) < .2
     assert "is not reached at n=500" in refusal(plan, scenario, replace(method, epsilon=.01), most=500)
+
+
+def test_a_plan_goes_by_the_whole_interval(monkeypatch):
+    "Not by what is left of it when it is cut for display"
+    def wide(scenario, method, **how):
+        power = min(1.0, scenario.rows / 10_000)
+        low, high = max(power - .15, 0), min(power + .15, 1)
+        return replace(EXAMPLE, rows=scenario.rows, power=power, low=low, high=high,
+                       uncut=(max(power - .45, 0), min(power + .45, 1)))
+    monkeypatch.setattr(planning, "outlook", wide)
+    found = plan(KNOWN, METHOD, power=.5)
+    assert abs(found.n / 5000 - 1) < .2 and found.low <= 500 + 5000 / 16 and found.high >= 9_500
+
+
+def test_defaults_are_as_documented():
+    many, releases = planning._affordable(replace(PLAIN, rows=100), METHOD, None)
+    assert many == planning._TABLES == 32 and releases == planning._RELEASES == 3
+
+
+def test_noise_scales_are_those_of_the_method():
+    once = replace(METHOD, rounds=1) # later rounds have bounds that depend on the noise of the first
+    seen = outlook(PLAIN, once, tables=2)
+    X = np.random.default_rng(0).standard_normal((50, 10))
+    release = once.release(X, X[:, 0], simulation=True, random_state=0)
+    assert seen.noise == pytest.approx(release.noise) and "noise scales" in str(seen)
 
 
 def test_plan_says_what_is_in_the_way():
@@ -383,7 +402,7 @@ def test_the_achieved_power_lies_in_the_interval():
     header, files = kept()
     low, high = files["foreseen"][:, :2].T
     powers = files["achieved"][:, 1].mean(1)
-    assert len(header["labels"]) == 20 and (high - low).max() <= WIDEST + 1e-9
+    assert len(header["labels"]) == 20 and (high - low).max() <= _WIDEST + 1e-9
     assert ((low <= powers) & (powers <= high)).sum() >= 18
 
 
@@ -394,7 +413,7 @@ def test_the_study_can_be_repeated(name):
     j = header["labels"].index(name)
     script = study()
     table = script.prepare(name)
-    seen = script.outlook(table.told, table.method, table.question)
+    seen = script.outlook(table.told, table.method, fdr=table.fdr)
     assert np.allclose([seen.low, seen.high, seen.power], files["foreseen"][j, :3], atol=.03)
     came = script.achieved(table, 5)
     assert np.abs(came - files["achieved"][j][:, :5]).mean() < .06  # other libraries move single selections

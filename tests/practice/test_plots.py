@@ -2,26 +2,26 @@
 import re
 import warnings
 from dataclasses import replace
-from functools import partial
 
 import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from calls import filter_one, filter_two, labels_filter, moments_filter, products_filter
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import INTERCEPT
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.evidence.simulation import Point
-from dp_knockoff.filters.methods import ask, knockoff_filter
+from dp_knockoff.filters.methods import knockoff_filter
 from dp_knockoff.knockoffs.laws import Gaussian
 from dp_knockoff.practice.plots import (
     STYLES,
+    _plain_name,
     check_picture,
     figure_svg,
     interval_in_words,
-    plain_name,
     plot_curves,
     plot_effects,
     plot_noise,
@@ -39,6 +39,11 @@ X, Y, BETA = linear_model(4000, p=12, k=6, amplitude=1.0, random_signs=True, ran
 def axes(): return Figure().subplots()
 
 
+def decided(selection, **change):
+    "The same selection with another decision"
+    return replace(selection, decision=replace(selection.decision, **change))
+
+
 def dashed(ax): return [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == "--"]
 
 
@@ -49,7 +54,7 @@ def heights(ax): return np.sort(np.concatenate([line.get_ydata() for line in mar
 
 
 @pytest.fixture(scope="module")
-def private(): return ask("moments", X, Y, **BUDGET, row_bound=2.5, response_bound=6.0, intercept=False)
+def private(): return moments_filter(X, Y, **BUDGET, row_bound=2.5, response_bound=6.0, intercept=False)
 
 
 def test_a_selection_is_drawn_as_it_is():
@@ -77,7 +82,7 @@ def test_largest_first_and_at_most_so_many():
 def test_groups_are_drawn_by_their_names():
     groups = {"pair": ["x0", "x1"], "rest": ["x9", "x10", "x11"]}
     law = Gaussian(0, np.eye(12))
-    private = ask("products", X, Y, law=law, **BUDGET, response_bound=6.0, groups=groups)
+    private = products_filter(X, Y, law=law, **BUDGET, response_bound=6.0, groups=groups)
     for selection in (knockoff_filter(X, Y, groups=groups, random_state=0), private):
         ax = plot_selection(selection, axes())
         assert {tick.get_text() for tick in ax.get_xticklabels()} == set(selection.names)
@@ -91,7 +96,7 @@ def test_an_empty_selection_says_so():
 
 
 def test_a_variable_without_direction_has_a_round_marker():
-    selection = replace(knockoff_filter(X, Y, random_state=0), signs=np.zeros(12, dtype=int))
+    selection = decided(knockoff_filter(X, Y, random_state=0), signs=np.zeros(12, dtype=int))
     assert {line.get_marker() for line in markers(plot_selection(selection, axes()))} == {"o"}
 
 
@@ -102,7 +107,7 @@ def test_titles_of_simulations_say_that_they_are_not_private(private):
         simulated = draw(private, axes()).get_title()
         assert simulated.endswith(said) and "sim" not in simulated[:-len(said)]
         assert draw(replace(private, release=release), axes()).get_title() == simulated[:-len(said)]
-    paper = ask("one", X, Y, **PAPER)
+    paper = filter_one(X, Y, **PAPER)
     assert plot_selection(paper, axes()).get_title().endswith(said)
     assert "simulation" not in plot_selection(knockoff_filter(X, Y, random_state=0), axes()).get_title()
 
@@ -111,7 +116,7 @@ def test_tests_have_no_mirror_image(private):
     for tested in (private, select(private.release, rule="bh")):
         ax = plot_selection(tested, axes())
         assert len(tested) and dashed(ax) == [tested.threshold] and heights(ax).min() >= 0
-        assert np.array_equal(heights(ax), np.sort(private.W)) and private.rule == "bh"
+        assert np.array_equal(heights(ax), np.sort(private.W)) and private.rule.name == "bh"
         assert ax.get_ylabel().startswith("|z|") and axes().get_ylabel() == ""
     mirrored = select(private.release, rule="knockoffs", fdr=.4)
     ax = plot_selection(mirrored, axes())
@@ -120,8 +125,8 @@ def test_tests_have_no_mirror_image(private):
 
 
 @pytest.mark.parametrize("rule, label", [("by", "|z|"), ("dbh", "|z|"), ("ebh", "e-value")])
-@pytest.mark.parametrize("run, more", [(partial(ask, "labels"), dict(sigma=1.0)),
-                                       (partial(ask, "moments"), dict(row_bound=3.0))])
+@pytest.mark.parametrize("run, more", [(labels_filter, dict(sigma=1.0)),
+                                       (moments_filter, dict(row_bound=3.0))])
 def test_other_rules_have_a_label_and_at_most_one_line(run, more, rule, label):
     release = run(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, **more,
                   simulation=True, random_state=0).release
@@ -171,7 +176,7 @@ def test_one_large_statistic_does_not_flatten_the_threshold(largest, scale, chos
     selection = knockoff_filter(X, Y, random_state=0)
     W = np.array([largest, 2, 1, 1, -1, 1, 1, 1, -1, -1, -1, 0])
     T = 1.0 if chosen else np.inf    # without a threshold it is the median, which is 1, too
-    bent = replace(selection, W=W, threshold=T, support=W >= T)
+    bent = decided(selection, W=W, threshold=T, support=W >= T)
     assert plot_selection(bent, axes()).get_yscale() == scale
     assert plot_selection(bent, axes(), scale="linear").get_yscale() == "linear"
     forced = plot_selection(bent, axes(), scale="symlog")
@@ -182,12 +187,12 @@ def test_one_large_statistic_does_not_flatten_the_threshold(largest, scale, chos
 
 def test_ticks_of_a_logarithmic_axis_can_be_read():
     W = np.array([400, 30, 2.5, 2, -3, -2, 1, 1, 1, 1, 1, 0])
-    bent = replace(knockoff_filter(X, Y, random_state=0), W=W, threshold=2.0, support=W >= 2)
+    bent = decided(knockoff_filter(X, Y, random_state=0), W=W, threshold=2.0, support=W >= 2)
     ax = plot_selection(bent, axes())
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["-3", "0", "3", "10", "30", "100", "300"]
     assert not len(ax.yaxis.get_minorticklocs())
     for far in (1e4, 1e9, 1e-9):
-        ax = plot_selection(replace(bent, W=W * far, threshold=2.0 * far), axes())
+        ax = plot_selection(decided(bent, W=W * far, threshold=2.0 * far), axes())
         labels = [tick.get_text() for tick in ax.get_yticklabels()]
         assert "0" in labels and 4 <= len(labels) <= 11 and len(set(labels)) == len(labels)
 
@@ -195,10 +200,10 @@ def test_ticks_of_a_logarithmic_axis_can_be_read():
 def test_scales_that_cannot_be():
     selection = knockoff_filter(X, Y, random_state=0)
     assert "scale='log' is unknown" in refusal(plot_selection, selection, axes(), scale="log")
-    zero = replace(selection, W=np.zeros(12), threshold=np.inf, support=np.zeros(12, dtype=bool))
+    zero = decided(selection, W=np.zeros(12), threshold=np.inf, support=np.zeros(12, dtype=bool))
     assert plot_selection(zero, axes(), scale="symlog").get_yscale() == "linear"
     for draw in (plot_selection, plot_noise, plot_effects):
-        assert "most=0" in refusal(draw, ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0), most=0)
+        assert "most=0" in refusal(draw, labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0), most=0)
 
 
 # Effects
@@ -237,7 +242,7 @@ def rows_in_order(ax): return [tick.get_text() for tick in ax.get_yticklabels()]
 
 
 def test_intervals_say_what_they_promise(private):
-    nothing = replace(private, support=np.zeros(12, dtype=bool), threshold=np.inf)
+    nothing = decided(private, support=np.zeros(12, dtype=bool), threshold=np.inf)
     ax = plot_effects(nothing, axes())
     assert "each by itself" in ax.get_xlabel() and "selected alone" not in ax.get_xlabel()
     assert not any(filled for _, filled in rows(ax).values())
@@ -248,13 +253,13 @@ def test_intervals_say_what_they_promise(private):
     assert "90 % intervals, all of them together" in ax.get_xlabel() and ax.get_title() == "Estimates"
     assert np.allclose(np.sort(ends(ax).ravel()), np.sort(np.append(together.low, together.high)))
     assert all(filled for _, filled in rows(ax).values())  # nothing to tell apart
-    everything = replace(private, support=np.ones(12, dtype=bool))
+    everything = decided(private, support=np.ones(12, dtype=bool))
     assert "selected alone" not in plot_effects(everything, axes()).get_xlabel()
 
 
 def test_columns_of_a_variable_stay_together():
     groups = {"pair": ["x0", "x9"], "x1x": ["x3", "x4", "x11"]}
-    found = ask("labels", X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
+    found = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0,
                           simulation=True, random_state=0, groups=groups)
     for draw in (plot_effects, plot_noise):
         ax = draw(found, axes())
@@ -269,7 +274,7 @@ def test_columns_of_a_variable_stay_together():
 
 def test_the_rest_is_counted():
     wide, y, _ = linear_model(2000, p=100, k=10, random_state=0)
-    found = ask("labels", wide, y, **BUDGET, response_bound=6.0, sigma=1.0)
+    found = labels_filter(wide, y, **BUDGET, response_bound=6.0, sigma=1.0)
     ax = plot_effects(found)
     assert len(rows(ax)) == 60 and "and 40 more, with larger p-values" in ax.get_xlabel()
     assert 5 < ax.figure.get_figheight() < 14
@@ -278,7 +283,7 @@ def test_the_rest_is_counted():
     assert "and 90 more" in plot_noise(found, axes(), most=10).get_xlabel()
     for members, fits in ((12, 6), (8, 2)):  # a variable alone is cut; one that does not fit is left out
         groups = {"many": [f"x{j}" for j in range(members)]}
-        grouped = ask("labels", X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0, groups=groups,
+        grouped = labels_filter(X, Y, epsilon=50.0, delta=.1, response_bound=9.0, sigma=1.0, groups=groups,
                                 simulation=True, random_state=0)
         ax = plot_effects(grouped, axes(), most=6)
         assert len(rows(ax)) == fits and f"and {12 - fits} more" in ax.get_xlabel()
@@ -289,7 +294,7 @@ def test_an_interval_that_says_nothing_does_not_flatten_the_others():
     "A constant column has an infinite variance, for practical purposes"
     X, y, _ = linear_model(4000, p=4, k=2, amplitude=1.0, random_state=0)
     wide = np.column_stack([X, np.ones(len(y))])
-    found = ask("moments", wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
+    found = moments_filter(wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
                            simulation=True, random_state=0)
     effects = found.release.estimates()
     assert effects.high[4] > 1e4
@@ -327,7 +332,7 @@ def bars(ax):
 def test_noise_of_estimates_is_their_standard_deviation(private, estimating):
     selection = private
     if estimating == "labels":
-        selection = ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0)  # its intercept is not drawn
+        selection = labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0)  # its intercept is not drawn
     e = selection.estimate
     value, sd = e.beta[:12], np.sqrt(np.diag(e.V)[:12])
     ax = plot_noise(selection, axes())
@@ -344,10 +349,10 @@ def test_noise_of_estimates_is_their_standard_deviation(private, estimating):
                                         ("products", "products")])
 def test_noise_of_a_pair_is_that_of_its_scale_and_knockoffs_are_ticks(word, what):
     if word == "products":
-        selection = ask("products", X, Y, law=Gaussian(0, np.eye(12)), **BUDGET, response_bound=6.0)
+        selection = products_filter(X, Y, law=Gaussian(0, np.eye(12)), **BUDGET, response_bound=6.0)
         both = selection.release.combined()[0]
     else:
-        run = {"one": partial(ask, "one"), "two": partial(ask, "two")}[word]
+        run = {"one": filter_one, "two": filter_two}[word]
         selection = run(X, Y, **PAPER, bounds="tight")
         both = selection.release.b
     ax = plot_noise(selection, axes())
@@ -374,7 +379,7 @@ ODD = ("cost $a$", "a_b^c_{d}", r"\\alpha$", "größe_Å_μ", "日本語の列",
 
 def test_odd_names_do_not_break_a_picture(tmp_path):
     moments = Moments.from_data(X, Y, list(ODD))
-    found = ask("labels", X, Y, **BUDGET, response_bound=6.0, sigma=1.0)
+    found = labels_filter(X, Y, **BUDGET, response_bound=6.0, sigma=1.0)
     named = replace(found, release=replace(found.release, columns=ODD))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -383,7 +388,7 @@ def test_odd_names_do_not_break_a_picture(tmp_path):
             fig = Figure(figsize=(7, 5), layout="constrained")
             ax = draw(selection, fig.subplots())
             labels = ax.get_xticklabels() if draw is plot_selection else ax.get_yticklabels()
-            assert {label.get_text() for label in labels} == {plain_name(name) for name in ODD}
+            assert {label.get_text() for label in labels} == {_plain_name(name) for name in ODD}
             save_figure(fig, tmp_path / "a.png")
             text = figure_svg(fig)
             escaped = "&lt;b&gt;&amp;amp;&lt;/b&gt;"
@@ -392,8 +397,8 @@ def test_odd_names_do_not_break_a_picture(tmp_path):
 
 
 def test_long_names_lose_their_middle():
-    assert plain_name("x" * 32) == "x" * 32
-    long = plain_name("start" + "x" * 60 + "_end_7")
+    assert _plain_name("x" * 32) == "x" * 32
+    long = _plain_name("start" + "x" * 60 + "_end_7")
     assert len(long) == 32 and long.startswith("start") and long.endswith("_end_7") and "…" in long
 
 
@@ -428,7 +433,7 @@ def test_an_interrupted_picture_leaves_the_old_one(tmp_path):
 
 
 def test_refused_places(tmp_path):
-    assert "no picture format" in refusal(check_picture, tmp_path / "a.docx")
+    assert "is not the name of a picture" in refusal(check_picture, tmp_path / "a.docx")
     assert "does not exist" in refusal(save_figure, Figure(), tmp_path / "no" / "a.png")
     (tmp_path / "b.png").mkdir()
     assert "is a folder" in refusal(check_picture, tmp_path / "b.png")

@@ -16,7 +16,7 @@ import pytest
 
 from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import refusal
-from dp_knockoff.privacy.ledger import ChargedSampler, Entry, Ledger, _rounded_down, as_ledger, epsilon_at
+from dp_knockoff.privacy.ledger import Entry, Ledger, _ChargedSampler, _rounded_down, as_ledger, epsilon_at
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.privacy.samplers import NumpySampler, SecureSampler
 
@@ -175,8 +175,8 @@ def test_overspending_is_refused_before_anything_is_written_or_drawn(ledger, pat
         def gaussian(self, value, scale, purpose): raise AssertionError("noise was drawn")
     assert "overspend" in refusal(spend, ledger, MU * .5)
     assert "overspend" in refusal(ledger.check, MU * .5, "1 row")
-    assert "overspend" in refusal(ChargedSampler, Never(), ledger, MU * .5, ASKED, "moments", "1 row", "b")
-    late = ChargedSampler(Never(), ledger, MU * .3, ASKED, "moments", "1 row", "b")
+    assert "overspend" in refusal(_ChargedSampler, Never(), ledger, MU * .5, ASKED, "moments", "1 row", "b")
+    late = _ChargedSampler(Never(), ledger, MU * .3, ASKED, "moments", "1 row", "b")
     assert path.read_bytes() == before
     spend(ledger, MU * .4)
     for _ in range(2): assert "overspend" in refusal(late.gaussian, 0.0, 1.0, "draw")
@@ -391,14 +391,14 @@ def test_a_release_is_charged_once_and_before_its_first_draw(ledger):
     heard = []
     class Listens(NumpySampler):
         def lattice(self, value, scale, purpose): heard.append((purpose, len(ledger.entries)))
-    sampler = ChargedSampler(Listens(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(Listens(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
     assert ledger.entries == []
     for purpose in ("one", "two"): sampler.lattice(1, 1e5, purpose)
     assert heard == [("one", 1), ("two", 1)] and ledger.entries[0].mu == MU / 2
 
 
 def test_a_charged_sampler_draws_for_one_release_only(ledger):
-    sampler = ChargedSampler(NumpySampler(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(NumpySampler(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
     for k, draw in enumerate((sampler.gaussian, sampler.laplace)): draw(0.0, 1.0, str(k))
     for draw in (sampler.gaussian, sampler.laplace): assert "was drawn before" in refusal(draw, 0.0, 1.0, "0")
     for again in (copy.copy, copy.deepcopy, pickle.dumps): assert "not copied" in refusal(again, sampler)
@@ -409,7 +409,7 @@ def test_a_charged_sampler_draws_for_one_release_only(ledger):
 @pytest.mark.parametrize("make, simulated", [(NumpySampler, True), (SecureSampler, False)])
 def test_simulations_are_entered_as_what_they_are(make, simulated):
     ledger = Ledger(epsilon=1.0, delta=1e-6)
-    sampler = ChargedSampler(make(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(make(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
     assert (sampler.private, sampler.name) == (make.private, make.name)
     sampler.lattice(0, 1e6, "a")
     assert [entry.simulated for entry in ledger.entries] == [simulated]
@@ -420,7 +420,7 @@ def test_simulations_are_entered_as_what_they_are(make, simulated):
     (lambda: Ledger("no such folder/a.jsonl", epsilon=1.0, delta=1e-6), "cannot be created"),
     (lambda: Ledger("a\0b", epsilon=1.0, delta=1e-6), "cannot be created"),
     (lambda: Ledger("a\0b"), "cannot be opened"),
-    (lambda: Ledger("."), "cannot be opened"), (lambda: as_ledger(3), "is no ledger"),
+    (lambda: Ledger("."), "cannot be opened"), (lambda: as_ledger(3), "is not a ledger"),
     (lambda: Entry("a", "b", "", .1, 1., 1e-6, False, "now"), "unit=''"),
     (lambda: Entry("a", "b", "1 row", .1, 1., 1e-6, "no", "now"), "simulated='no'"),
 ])
