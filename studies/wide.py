@@ -67,7 +67,7 @@ def main() -> None:
     header = ["p", "n", "selection", "yardstick", "wall ratio", "CPU ratio", "aim", "", "with OpenDP's noise"]
     text = "\n\n".join([
         "# Many columns",
-        f"`moments_filter` (one round, NumPy's noise) against one X'X and {EIGEN} eigendecompositions of it, "
+        f"`MomentsMethod` (one round, NumPy's noise) against one X'X and {EIGEN} eigendecompositions of it, "
         f"on one BLAS thread; medians of {args.repeats} interleaved runs. "
         "The last column is a release, whose noise OpenDP draws exactly, number by number: "
         f"there are p (p + 1) / 2 of them in X'X. {setting()}",

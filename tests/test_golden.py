@@ -470,7 +470,11 @@ def ask_package(question, folder):
     if via == "command": return command(data, y, options)
     if via == "command on moments": return command(collect(options), None, options)
     if via == "command on release": return command(release(options), None, again)
+    sampler = options.pop("sampler", None) # a selector has none: it gets this one behind its back
     model = selector(method, fit_intercept=options.pop("intercept", True), **options)
+    if sampler:
+        with mock.patch("dp_knockoff.filters.moments_method.as_sampler", lambda *said: sampler):
+            return answer(model.fit(*table_and_response(data, y)).selection_)
     if via == "fit": return answer(model.fit(*table_and_response(data, y)).selection_)
     for part in np.array_split(np.arange(len(y)), 3): model.partial_fit(data[part], y[part])
     return answer(model.finish().selection_)

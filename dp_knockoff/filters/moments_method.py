@@ -125,22 +125,22 @@ class MomentsMethod(MomentsPromise, Method):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     row_bound: object = field(default=None, metadata={
-        "help": "longer rows are scaled to it; or 'private'; default: the dictionary's"})
+        "help": "longer rows are scaled to it; or 'private'; None: the dictionary's"})
     response_bound: object = field(default=None, metadata={
-        "help": "scaled responses are clamped to it; or 'private'; default: dictionary's"})
+        "help": "scaled responses are clamped to it; or 'private'; None: dictionary's"})
     ranges: dict | None = field(default=None, metadata={
         "help": "public ranges (low, high) by column, for columns of different units"})
     response_center: object = field(default=None, metadata={
-        "help": "public centre of the response, or 'private'; default: the dictionary's, or 0"})
+        "help": "public centre of the response, or 'private'; None: the dictionary's, or 0"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
     rounds: int | None = field(default=None, metadata={
-        "help": "passes with noise; default: 4, or 1 where rows are read only once"})
+        "help": "passes with noise; None: 4, or 1 where rows are read only once"})
     balance: float = field(default=BALANCE, metadata={
         "help": "how much more precisely X'X is released than X'y in the first round"})
     rows_per_person: int = field(default=1, metadata={
         "help": "protect up to this many rows of a person together"})
     sigma: float | None = field(default=None, metadata={
-        "help": "public standard deviation of the regression noise; default: it is estimated"})
+        "help": "public standard deviation of the regression noise; None: it is estimated"})
     word = "moments"
     releases = PrivateMoments
 
@@ -195,9 +195,12 @@ class MomentsMethod(MomentsPromise, Method):
         source, # of rows
     ) -> Clip:
         "The bounds for these rows, 1 in place of what is not known yet; the dictionary's ranges are limits"
+        return self.completed(source)._limited(source)
+
+    def _limited(self, source) -> Clip:
+        "The bounds of a completed method, within the ranges of the dictionary"
         known = getattr(source.dictionary, "ranges", {})
-        limits = {name: known[name] for name in source.names if name in known}
-        return replace(self.completed(source).clip, limits=limits)
+        return replace(self.clip, limits={name: known[name] for name in source.names if name in known})
 
     @property
     def _searches_center(self) -> bool:
@@ -240,7 +243,7 @@ class MomentsMethod(MomentsPromise, Method):
     def _searched(self, source, mu: float, sampler) -> tuple: # Clip, what is left of mu
         "The bounds, found privately where that was asked for"
         if isinstance(source, MomentsSource): return source.clip, mu
-        clip = self.clip_for(source)
+        clip = self._limited(source)
         clip.bind(source.names) # refuses columns that do not fit, before the first pass
         bounds = [name for name, value in self._bounds.items() if value == "private"]
         searches = len(bounds) + self._searches_center
@@ -287,14 +290,14 @@ def _completed(
 ) -> MomentsMethod:
     "The same method; ranges, bounds and centre that were not given follow from the dictionary"
     own = {name: facts.ranges[name] for name in names if name in facts.ranges}
-    method = replace(method, ranges=own | (method.ranges or {}))
-    sizes = facts.sizes(names, method.ranges)
-    if method.row_bound is None:
+    ranges, row_bound = own | (method.ranges or {}), method.row_bound
+    sizes = facts.sizes(names, ranges)
+    if row_bound is None:
         sizes.need_norm(_OTHERWISE.format("row_bound"))
-        method = replace(method, row_bound=_ROW_SHARE * sizes.typical)
+        row_bound = _ROW_SHARE * sizes.typical
     center = method.response_center if method.intercept or method.response_center is not None else 0.0
     center, bound = sizes.response(center, method.response_bound, _OTHERWISE.format("response_bound"))
-    return replace(method, response_center=center, response_bound=bound)
+    return replace(method, ranges=ranges, row_bound=row_bound, response_center=center, response_bound=bound)
 
 def _warn_bounds(
     given: MomentsMethod, # as the user has it

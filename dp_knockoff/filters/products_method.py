@@ -324,7 +324,7 @@ class ProductsMethod(_Promise, Method):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     law: object = field(default=None, metadata={
-        "help": "public distribution of a row: Gaussian, Levels, ..., or a kernel; default: the dictionary's"})
+        "help": "public distribution of a row: Gaussian, Levels, ..., a kernel; default: the dictionary's"})
     response_bound: float | None = field(default=None, metadata={
         "help": "centred responses are clamped to this; default: the dictionary's"})
     row_bound: float | None = field(default=None, metadata={

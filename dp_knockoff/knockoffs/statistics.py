@@ -248,7 +248,7 @@ def _lasso_path(A: np.ndarray, b: np.ndarray) -> tuple:
         alphas, _, coefs = lars_path_gram(b / scale, A, n_samples=1, alpha_min=_PATH_END, method="lasso")
     return 2 * scale * alphas, scale * coefs
 
-def _entry_points(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _entry_points_of_one(A: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Entry points of one problem"
     if not b.any(): return np.zeros(len(A))
     knots, coefs = _lasso_path(A, b)
@@ -263,7 +263,7 @@ def _entry_points(
     "The largest lambda at which each variable enters the Lasso path; 0 below a millionth of the first knot"
     _check_convex(A)
     A = _ridged(A, _TINY_RIDGE * _mean_diagonal(A))
-    return np.vectorize(_entry_points, signature="(m,m),(m)->(m)")(A, b)
+    return np.vectorize(_entry_points_of_one, signature="(m,m),(m)->(m)")(A, b)
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #7f3c462f
 def lcd(

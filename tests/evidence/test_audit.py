@@ -752,8 +752,8 @@ def broken_products(monkeypatch, kind):
 def test_a_square_that_is_too_precise_for_products_is_noticed(monkeypatch):
     "Opposite rows, one response at its bound and one at sqrt(5) - 2 of it: the corner without a Gram matrix"
     def copies(X, U): return X
-    run = partial(partial(ask, "products"), law=Unchecked(copies, 3), response_bound=2.0, row_bound=1.0, rounds=1,
-                  random_state=3)
+    run = partial(partial(ask, "products"), law=Unchecked(copies, 3), response_bound=2.0, row_bound=1.0,
+                  rounds=1, random_state=3)
     def worst():
         "Of responses of many sizes, as the public units decide which one is the corner"
         pairs = [(first_row([50.0] * 3, 1e9), first_row([-50.0] * 3, t)) for t in np.geomspace(1, 1e4, 120)]

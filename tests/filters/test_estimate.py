@@ -1254,7 +1254,8 @@ def test_rules_that_use_correlations_do_not_promise_for_all_variances():
     X, y, _ = linear_model(3000, p=6, k=2, random_state=0)
     method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
     release = method.release(X, y, simulation=True, random_state=0)
-    said = {rule: str(select(release, rule=rule).guarantee) for rule in ("bh", "by", "dbh", "knockoffs", "ebh")}
+    rules = ("bh", "by", "dbh", "knockoffs", "ebh")
+    said = {rule: str(select(release, rule=rule).guarantee) for rule in rules}
     assert {rule for rule, text in said.items() if "whatever its variances" in text} == {"bh", "by"}
     assert all("of one variance" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))
 

@@ -12,10 +12,10 @@ from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.core.testing import assert_rate_at_most
 from dp_knockoff.data.models import ar1
 from dp_knockoff.evidence.audit import epsilon_lower_bound
-from dp_knockoff.filters.estimate import PrivateMoments
 from dp_knockoff.knockoffs.laws import Gaussian
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.privacy.samplers import NumpySampler
+from dp_knockoff.selection.rules import RULES
 from rivals import (
     CELLS,
     HOMES,
@@ -91,7 +91,7 @@ def test_a_rival_is_a_function_of_rows_facts_and_a_stream(word):
 
 def test_the_moments_filter_competes_with_all_its_rules():
     assert [word for word in RIVALS if word.startswith("moments")] == \
-        [f"moments, {rule}" for rule in PrivateMoments.rules]
+        [f"moments, {rule}" for rule in RULES]
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
