@@ -3,7 +3,7 @@
 The notebooks in nbs/ are the source of every module here but this one, which only names what users need.
 Importing the package is free: a name is imported when it is first used.
 """
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _modules = {
     # for people with data
