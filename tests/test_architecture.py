@@ -20,7 +20,7 @@ LONGEST = 110
 README = 8_000  # bytes
 LAYERS = "core data knockoffs privacy selection paper filters evidence practice".split()  # low to high
 EVIDENCE = "evidence"        # the layer that measures
-SHOWN = (EVIDENCE, "practice.plots")  # cells that are not exported may measure and draw anywhere
+SHOWN = (EVIDENCE, "practice.plots", "filters.methods")  # what cells that are not exported may use anywhere
 # at least: a scanner that finds nothing is not green
 SEEN = {"notebooks": 50, "modules": 35, "scripts": 70, "studies": 5}
 MEASURES = re.compile(r"_?(measured?|simulate|simulation|Experiment|[Tt]rials?|grid)(_\w+)?")

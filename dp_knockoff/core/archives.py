@@ -21,8 +21,7 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of',
-           'load_saved']
+__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of']
 
 # %% ../../nbs/core/archives.ipynb #e900d4a5
 def check_place(path) -> Path:
@@ -140,13 +139,3 @@ def class_of(
     if kind not in _CLASSES: return None
     module, name = _CLASSES[kind]
     return getattr(import_module(f"dp_knockoff.{module}"), name)
-
-def load_saved(
-    path, # what some `save` wrote
-):        # Moments, ExactMoments, PrivateMoments or ProductsRelease
-    "Whatever object was saved there"
-    kind = archive_kind(path)
-    found = class_of(kind)
-    if found is not None: return found.load(path)
-    raise InputError(repr(str(path)), problem=f"holds {kind}, which cannot be loaded",
-                     remedy="pass another file")

@@ -376,7 +376,7 @@ def _chosen(table, y, columns, encoding, where: str) -> tuple: # table, response
         names = header.features(y, columns, encoding)
         y = frame[y]
     else: names = header.features_only(columns, encoding)
-    return frame.select(names), y, names
+    return frame.select([nw.col(name) for name in names]), y, names  # a name may be a number
 
 # %% ../../nbs/data/rows.ipynb #edf187ba
 @dataclass(frozen=True)

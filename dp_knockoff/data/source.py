@@ -115,10 +115,11 @@ class MomentsSource(Source):
     def __init__(self,
         moments,         # Moments, or ExactMoments
         label="Moments", # what it is, for people
+        progress=None,   # never called: nothing is read
     ):
         bounded = isinstance(moments, ExactMoments)
         features = [name for name in moments.names if not bounded or name != INTERCEPT]
-        super().__init__(Reader(label, features, None, moments.n))
+        super().__init__(Reader(label, features, None, moments.n), progress)
         self.moments = moments
         self.clip = moments.clip if bounded else None
 
@@ -289,7 +290,7 @@ def _source_of(data, target, columns, progress, encoding) -> Source:
         else: return Source(_open_files(data, target, columns, encoding), progress)
     if isinstance(data, (Moments, ExactMoments)):
         _check_alone("Moments, which hold their own", target, columns)
-        return MomentsSource(data, label)
+        return MomentsSource(data, label, progress)
     return Source(_open(data, target, columns, encoding), progress)
 
 def _open(data, target, columns, encoding) -> Reader:

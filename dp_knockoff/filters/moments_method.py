@@ -125,22 +125,22 @@ class MomentsMethod(MomentsPromise, Method):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     row_bound: object = field(default=None, metadata={
-        "help": "longer rows are scaled to it; or 'private'; None: the dictionary's"})
+        "help": "longer rows are scaled to it; or 'private'; default: the dictionary's"})
     response_bound: object = field(default=None, metadata={
-        "help": "scaled responses are clamped to it; or 'private'; None: dictionary's"})
+        "help": "scaled responses are clamped to it; or 'private'; default: dictionary's"})
     ranges: dict | None = field(default=None, metadata={
         "help": "public ranges (low, high) by column, for columns of different units"})
     response_center: object = field(default=None, metadata={
-        "help": "public centre of the response, or 'private'; None: the dictionary's, or 0"})
+        "help": "public centre of the response, or 'private'; default: the dictionary's, or 0"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
     rounds: int | None = field(default=None, metadata={
-        "help": "passes with noise; None: 4, or 1 where rows are read only once"})
+        "help": "passes with noise; default: 4, or 1 where rows are read only once"})
     balance: float = field(default=BALANCE, metadata={
         "help": "how much more precisely X'X is released than X'y in the first round"})
     rows_per_person: int = field(default=1, metadata={
         "help": "protect up to this many rows of a person together"})
     sigma: float | None = field(default=None, metadata={
-        "help": "public standard deviation of the regression noise; None: it is estimated"})
+        "help": "public standard deviation of the regression noise; default: it is estimated"})
     word = "moments"
     releases = PrivateMoments
 

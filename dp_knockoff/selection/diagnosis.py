@@ -16,9 +16,8 @@ from ..core.variables import Variables
 from .inference import normal_sizes
 
 # %% auto #0
-__all__ = ['GENERAL', 'CAUSE', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'clamping', 'response_findings',
-           'column_findings', 'means_of', 'collinear_pairs', 'collinear_finding', 'moments_findings',
-           'moments_warnings', 'diagnose']
+__all__ = ['GENERAL', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'clamping', 'response_findings', 'column_findings',
+           'means_of', 'collinear_pairs', 'moments_findings', 'moments_warnings', 'diagnose']
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #4f8a8336
 class Finding(NamedTuple):
@@ -71,7 +70,7 @@ class Diagnosis:
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #83f5a38f
 GENERAL = 1.3   # gain of a finding that names no cause: too little data, on the whole
-CAUSE = 1.5     # and from which a finding names one
+_CAUSE = 1.5     # and from which a finding names one
 MORE = "Use more rows, fewer columns or a larger budget."
 
 def gain(
@@ -95,7 +94,7 @@ def bound_finding(
     found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
              f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
     change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
-    return [Finding("response bound", found, change, max(better, CAUSE))]
+    return [Finding("response bound", found, change, max(better, _CAUSE))]
 
 def clamping(
     release,   # with a private count of clamped responses
@@ -158,7 +157,7 @@ def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, 
     ratio = np.sqrt(large / sure[small].max())
     found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
              f"of {names[int(spread2.argmax())]!r}, and little of them is left beside the noise.")
-    return [Finding("units of the columns", found, change(names), max(gain(factor, share), CAUSE))]
+    return [Finding("units of the columns", found, change(names), max(gain(factor, share), _CAUSE))]
 
 def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
     "Columns whose mean is many times their spread"
@@ -174,7 +173,7 @@ def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> 
              f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
              "into them, and a column without spread cannot be distinguished from the intercept.")
     change = f"{change([names[j] for j in far])} Leave out what is constant."
-    return [Finding("means of the columns", found, change, max(gain(each.mean(), share), CAUSE))]
+    return [Finding("means of the columns", found, change, max(gain(each.mean(), share), _CAUSE))]
 
 _COLLINEAR = .95 # correlation from which two columns can hardly be distinguished
 _SURE = .02      # if the noise on it has no larger standard deviation
@@ -192,7 +191,7 @@ def collinear_pairs(
     pairs = sorted(pairs, key=lambda pair: -abs(r[pair]))
     return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
 
-def collinear_finding(
+def _collinear_finding(
     pair: tuple,         # (name, name, correlation)
     sizes: tuple = (),   # |z| of the two, and of both together
     better: float = 1.0, # the gain of leaving one out
@@ -234,7 +233,7 @@ def moments_warnings(
     release, # of moments of rows in bounds
 ) -> tuple:  # of sentences
     "What to know before its numbers are used"
-    pairs = [collinear_finding(pair) for pair in release.collinear()[:_NOTED]]
+    pairs = [_collinear_finding(pair) for pair in release.collinear()[:_NOTED]]
     found = [*_faults(release), *pairs, *clamping(release, "bends the model")]
     return (*map(str, found), _YES_OR_NO) if release.yes_or_no else tuple(map(str, found))
 
@@ -362,7 +361,7 @@ def _collinear(selection, e: _Evidence) -> list:
         together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
         alone = np.abs(beta) / np.sqrt(np.diag(V))
         better = together / max(alone.max(), 1e-300) if together >= e.need else 1.0
-        out.append(collinear_finding(pair, (*alone, together), max(better, copied if k == 0 else 0.0)))
+        out.append(_collinear_finding(pair, (*alone, together), max(better, copied if k == 0 else 0.0)))
     return out
 
 def _signal(selection, e: _Evidence) -> list:
@@ -476,7 +475,7 @@ def diagnose(
     release, e = selection.release, _evidence(selection)
     found = list(release.findings(selection.estimate))
     for look in _OF_RULE: found += look(selection, e)
-    enough = max(CAUSE, e.need / max(e.z.max(), 1e-9))
+    enough = max(_CAUSE, e.need / max(e.z.max(), 1e-9))
     if not any(finding.gain >= enough for finding in found): found += _signal(selection, e)
     found.sort(key=lambda finding: -finding.gain) # stable
     return Diagnosis(tuple(found), tuple(release.unknown))

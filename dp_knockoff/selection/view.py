@@ -17,7 +17,7 @@ from ..core.tables import SMALL, Table, one_line, svg_rows
 from .rules import SIMULATION
 
 # %% auto #0
-__all__ = ['in_words', 'intervals', 'as_text', 'variables_table', 'as_dict', 'as_csv', 'facts_html', 'release_html', 'as_html']
+__all__ = ['in_words', 'as_text', 'variables_table', 'as_dict', 'as_csv', 'release_html', 'as_html']
 
 # %% ../../nbs/4_selection/view.ipynb #a654bc1c
 _ARROWS = {1: "up", -1: "down", 0: "-"}
@@ -27,7 +27,7 @@ def in_words(noise: dict) -> str:
     "Noise scales for a sentence"
     return ", ".join(f"{name} {scale:.4g}" for name, scale in noise.items())
 
-def intervals(selection) -> dict: # name -> text
+def _intervals(selection) -> dict: # name -> text
     "Estimates and adjusted intervals of the selected variables that are one column"
     if selection.estimate is None or not len(selection): return {}
     rows = list(selection.effects)
@@ -42,7 +42,7 @@ def _largest(selection) -> list:
 
 def as_text(selection) -> str:
     "The selection as text"
-    chosen, estimates = _largest(selection), intervals(selection)
+    chosen, estimates = _largest(selection), _intervals(selection)
     width = max([len(selection.names[j]) for j in chosen], default=0)
     def line(j):
         name, arrow = selection.names[j], _ARROWS[int(selection.signs[j])]
@@ -102,7 +102,7 @@ def as_csv(selection) -> str:
     return text.getvalue()
 
 # %% ../../nbs/4_selection/view.ipynb #528b6704
-def facts_html(
+def _facts_html(
     title: str,
     facts: list, # of (name, text or list of sentences); empty ones are left out
 ) -> str:
@@ -118,7 +118,7 @@ def release_html(release) -> str:
     spent = "" if release.budget is None else f"{release.spent_in_words}; noise on {in_words(release.noise)}"
     facts = [("rows", f"{release.n:,}"), ("variables", f"{len(release.names)}: {listed(release.names)}"),
              ("protected", release.guarantee.lines()), ("spent", spent)]
-    return facts_html(f"Release by method {release.method!r}", facts)
+    return _facts_html(f"Release by method {release.method!r}", facts)
 
 def _picture(selection, which) -> str:
     "Intervals in standard errors, or bars of the statistics"
@@ -152,6 +152,6 @@ def as_html(selection) -> str:
     title = f"{len(selection)} of {len(selection.W)} variables selected. "
     if release.simulated: title += SIMULATION
     order = np.argsort(-selection.W, kind="stable")[:_MOST]
-    return "".join([facts_html(title, facts), _shown_table(selection, shown) if shown else "",
+    return "".join([_facts_html(title, facts), _shown_table(selection, shown) if shown else "",
                     _picture(selection, shown or order),
                     selection.diagnosis._repr_html_() if selection.diagnosis else ""])

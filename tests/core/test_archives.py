@@ -11,7 +11,6 @@ from dp_knockoff.core.archives import (
     check_place,
     class_of,
     load_arrays,
-    load_saved,
     save_arrays,
     write_whole,
     written_by_this_version,
@@ -184,8 +183,7 @@ def test_every_kind_of_archive_has_one_class(tmp_path):
     X, y = np.random.default_rng(0).standard_normal((2, 50, 3)), np.ones(50)
     plain, bounded = Moments.from_data(X[0], y), Moments.from_data(X[1], y, clip=Clip(1.0, 1.0))
     for moments, kind in ((plain, Moments), (bounded, ExactMoments)):
-        found = load_saved(moments.save(tmp_path / "m.npz"))
+        path = moments.save(tmp_path / "m.npz")
+        found = class_of(archive_kind(path)).load(path)
         assert type(found) is kind and found.n == 50 and found.ids == moments.ids
-    save_arrays(tmp_path / "other.npz", "numbers", {})
     assert class_of("numbers") is None
-    assert "holds numbers, which cannot be loaded" in refusal(load_saved, tmp_path / "other.npz")

@@ -70,7 +70,8 @@ from dp_knockoff.privacy import ledger as ledger_module
 from dp_knockoff.privacy.ledger import Ledger
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from dp_knockoff.privacy.samplers import NumpySampler, SecureSampler, as_sampler, noisy_count
-from dp_knockoff.selection.release import Finding, select
+from dp_knockoff.selection.diagnosis import Finding
+from dp_knockoff.selection.release import select
 
 X, Y, _ = linear_model(120, 3, 2, random_state=3)
 PUBLIC = dict(epsilon=1.0, delta=.1, row_bound=2.0, response_bound=6.0, intercept=False)
@@ -225,7 +226,7 @@ def test_audits_refuse_what_is_no_pair():
     def run(one, two, **kw): return refusal(audit_release, one, two, **{**PUBLIC, **kw})
     assert "differ in 0 rows" in run((X, Y), (X, Y)) and "differ in 120" in run((X, Y), (X, Y + 1))
     assert "shapes" in run((X, Y), (X[1:], Y[1:]))
-    assert "nothing was drawn" in run(*PAIRS["worst"], fdr=7, run=partial(ask, "moments"))
+    assert "drew nothing" in run(*PAIRS["worst"], fdr=7, run=partial(ask, "moments"))
     assert "transcripts=0" in run(*PAIRS["worst"], transcripts=0)
     two_rows = np.where(np.arange(120) < 2, Y + 1, Y)
     assert "differ in 2 rows" in run((X, Y), (X, two_rows))
@@ -369,15 +370,14 @@ def test_labels_are_tight_and_safe():
     assert found.ok and .999999 < found.mu / found.allowed < 1 + 1e-12
 
 
-def test_responses_of_a_person_are_protected_together(monkeypatch):
+def test_responses_of_a_person_are_protected_together():
     pair = [tuple(np.concatenate([part, part[longest]]) for part in data)
             for data in flipped_longest(1e9)
             for longest in [[np.argmax(np.linalg.norm(X, axis=1))] * 2]]
     found = audit_release(*pair, run=partial(ask, "labels"), **LABELS, rows_per_person=3)
     assert found.ok and found.ratio > .999999
-    def alone(rows_per_person, **options): return LabelsMethod(**options)
-    monkeypatch.setattr(method_labels, "LabelsMethod", alone)
-    assert audit_release(*pair, run=partial(ask, "labels"), **LABELS, rows_per_person=3).ratio > 2.99
+    def alone(X, y, rows_per_person, **options): return ask("labels", X, y, **options)
+    assert audit_release(*pair, run=alone, **LABELS, rows_per_person=3).ratio > 2.99
 
 
 @pytest.mark.parametrize("value", [1.0, 1e200])
@@ -898,13 +898,13 @@ def data_bound(method, facts, names, ours=method_moments._completed):
 def data_center(self, center, bound, otherwise): return float(seen("y").mean()), 35.0
 
 
-def told_of_values(self, source):
+def told_of_values(self, whole, source):
     if (seen("a").abs() > 10).any(): warnings.warn("a value is outside its range", stacklevel=2)
 
 
 def counting_findings(self, estimate=None):
     outside = int((seen("a").abs() > 10).sum())
-    return [(2.0, Finding("ranges", f"{outside} values of 'a' are outside.", "Widen its range."))]
+    return [Finding("ranges", f"{outside} values of 'a' are outside.", "Widen its range.", 2.0)]
 
 
 def exact_yes_or_no(self): return bool(SEEN.y.nunique() == 2)
@@ -915,7 +915,7 @@ BESIDE_THE_NOISE = {  # mistakes of the code that follows a dictionary: where, w
     "values outside are refused": (clip_module, "_inside", refused_if_outside),
     "a default row bound from the data": (method_moments, "_completed", data_bound),
     "a default centre from the data": (dictionary_module.Sizes, "response", data_center),
-    "a warning that looks at values": (MomentsMethod, "warn_bounds", told_of_values),
+    "a warning that looks at values": (MomentsMethod, "warn_of", told_of_values),
     "a diagnosis that counts rows": (PrivateMoments, "findings", counting_findings),
     "a note that looks at responses": (PrivateMoments, "yes_or_no", property(exact_yes_or_no))}
 SEEN = PEOPLE # what the mistakes look at: set before every run
@@ -930,7 +930,7 @@ def all_that_is_shown(table, _, sampler):
         found = ask("moments", table, dictionary=FACTS, **BUDGET, row_bound=None, sampler=sampler)
         shown = (repr(found), found._repr_html_(), found.explain(), repr(found.diagnosis), found.notes,
                  found.diagnosis.to_frame().to_csv(), found.to_frame().to_csv(), repr(found.release),
-                 found.release._repr_html_(), cli._as_json(found), cli._selection_csv(found), found.W,
+                 found.release._repr_html_(), cli._as_json(found), found.to_csv(), found.W,
                  _report_html(found).replace(found.release.ids[0], "its random name"))
     return found, shown, [str(warning.message) for warning in told]
 

@@ -16,7 +16,7 @@ from dp_knockoff.knockoffs.laws import Gaussian
 from dp_knockoff.selection.release import select
 from dp_knockoff.selection.rules import KnockoffPlus, Privacy
 
-SAVED = Path(__file__).resolve().parent.parent / "saved" / "guarantees.json"
+SAVED = Path(__file__).resolve().parent / "saved" / "guarantees.json"
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 PAPER = dict(epsilon=.9, delta=.03, row_bound=1.0, sigma=1.0, beta_norm=1.0)
 MOMENTS = BUDGET | dict(row_bound=2.0, response_bound=3.0)
@@ -152,3 +152,9 @@ def test_what_is_promised_is_a_field():
 if __name__ == "__main__" and "--write" in sys.argv:
     saved = json.loads(SAVED.read_text(encoding="utf-8")) | {"guarantees": guarantees()}
     SAVED.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def test_a_word_means_its_rule():
+    from dp_knockoff.selection.rules import RULES, BenjaminiYekutieli, DependentBH
+
+    assert RULES["by"] is BenjaminiYekutieli and RULES["dbh"] is DependentBH

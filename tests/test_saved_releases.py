@@ -8,7 +8,7 @@ from dp_knockoff.filters.estimate import PrivateMoments
 from dp_knockoff.filters.products_method import ProductsRelease
 from dp_knockoff.selection.release import select
 
-SAVED = Path(__file__).resolve().parent.parent / "saved"
+SAVED = Path(__file__).resolve().parent / "saved"
 ANSWERS = json.loads((SAVED / "releases-0.2.json").read_text(encoding="utf-8"))
 KINDS = {"moments-0.2.npz": PrivateMoments, "products-0.2.npz": ProductsRelease}
 
