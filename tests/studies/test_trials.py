@@ -27,7 +27,9 @@ def test_a_study_on_file_is_what_the_code_gives(name):
     assert header["labels"][name] == list(study.cells)
     assert files[name].shape == (len(study.cells), 2, study.trials)
     again = list(study.cells.values())[-1](study.trials - 1)
-    if header["made_with"] == made_with(): assert np.allclose(again, files[name][-1, :, -1])
+    # knockoffs of estimates are seeded by released bits, the last of which depend on the machine
+    same = name != "rules" and header["made_with"] == made_with()
+    if same: assert np.allclose(again, files[name][-1, :, -1])
     else: assert np.shape(again) == (2,) and 0 <= np.min(again) <= np.max(again) <= 1
 
 
