@@ -371,12 +371,12 @@ def _call(selection, target: str | None) -> list: # of lines
 
 def _again(selection) -> list: # of lines
     "How to select again"
-    kind, rate = type(selection.release).__name__, selection.fdr / 2
+    rate = selection.fdr / 2
     if not hasattr(selection.release, "save"):
         return ["from dp_knockoff import select", "", f"select(selection.release, fdr={rate:g})"]
-    again = f'select({kind}.load("release.npz"), fdr={rate:g})'
-    return [f"from dp_knockoff import {kind}, select", "",
-            'selection.release.save("release.npz")  # once', again, "",
+    return ["from dp_knockoff import load_release, select", "",
+            'selection.release.save("release.npz")  # once',
+            f'select(load_release("release.npz"), fdr={rate:g})', "",
             "# or, without Python:", f"dp-knockoff select release.npz --fdr {rate:g}"]
 
 def _repeat(selection, target: str | None) -> str:

@@ -268,7 +268,7 @@ def test_a_kernel_may_say_more():
     own.covariance, own.cross = 9 * ar1(2, .5), 4.5 * (np.ones((2, 2)) - np.eye(2))
     assert np.allclose(law.covariance, own.covariance) and np.allclose(law.cross, own.cross)
     own.covariance = np.eye(3)
-    assert "3 columns, and the data 2" in refusal(lambda: law.covariance)
+    assert "3 columns and the data 2" in refusal(lambda: law.covariance)
 
 
 # ---------------------------------------------------------------- the law for some data
@@ -282,7 +282,7 @@ def test_a_law_is_cut_to_the_columns_of_the_data():
                          ((MIXED, ("age", "colour=green"), {"g": ("age", "colour=green")}), "in part only"),
                          ((FACTORS, FACTORS.names, {"g": ("colour=green", "price=high")}), "tested together"),
                          ((PEOPLE, ("weight", "shoe")), "says nothing about the columns"),
-                         ((Gaussian(0, np.eye(3)), ("a", "b")), "3 columns, and the data 2"),
+                         ((Gaussian(0, np.eye(3)), ("a", "b")), "3 columns and the data 2"),
                          (("normal", ("a",)), "neither a law nor"),
                          ((Gaussian, ("a",)), "neither a law nor")]:
         assert words in refusal(_as_law, *wrong), words
