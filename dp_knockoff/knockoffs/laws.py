@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.errors import LARGEST, InputError, listed, shown, stream
 from ..core.variables import Variables
+from ..data.clip import by_column
 from ..data.dictionary import join_groups
 from ..data.rows import as_matrix, check_unique, column_names
 from ..data.source import Source, open_source
@@ -70,7 +71,9 @@ def open_uniforms(
     shape: tuple,
 ) -> np.ndarray:
     "Uniforms strictly between 0 and 1"
-    return np.minimum(rng.random(shape) + 2.0**-54, 1 - 2.0**-53) # random() may be 0; the sum may round to 1
+    U = rng.random(shape)
+    U += 2.0**-54 # it may be 0
+    return np.minimum(U, 1 - 2.0**-53, out=U) # the sum may round to 1
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #4e8eabf0
 _LEAST_SD = 1e-100   # standard deviations outside these bounds are refused: their squares would vanish
@@ -162,12 +165,13 @@ class Gaussian(Law):
         fresh = ndtri(U)
         if not self._redraws:
             keep, C = self._kernel
-            unit = X - self.mean
-            unit /= self._sd
+            unit = np.array(X, dtype=float, order="C")
+            by_column(np.subtract, unit, self.mean)
+            by_column(np.divide, unit, self._sd)
             fresh = fresh @ C
             fresh += unit @ keep
-        fresh *= self._sd
-        fresh += self.mean
+        by_column(np.multiply, fresh, self._sd)
+        by_column(np.add, fresh, self.mean)
         return fresh
 
     def draw(self, U) -> np.ndarray:
@@ -591,12 +595,13 @@ class LawUnits:
 
     def __call__(self,
         X: np.ndarray, # (n, p)
-        out=None,      # where to write them
     ) -> np.ndarray:   # (n, p)
         "Rows in these units"
-        centred = np.subtract(X, self.mean, out=out)
-        if self._diagonal: return np.multiply(centred, np.diag(self.T), out=out)
-        return np.matmul(centred.copy(), self.T, out=out)
+        Z = np.array(X, dtype=float, order="C")
+        by_column(np.subtract, Z, self.mean)
+        if not self._diagonal: return Z @ self.T
+        by_column(np.multiply, Z, np.diag(self.T))
+        return Z
 
     @cached_property
     def _diagonal(self) -> bool: return np.count_nonzero(self.T) == len(self.T)
