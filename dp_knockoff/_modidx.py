@@ -1375,6 +1375,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'dp_knockoff/knockoffs/laws.py'),
                                             'dp_knockoff.knockoffs.laws.LawUnits._diagonal': ( '2_knockoffs/laws.html#lawunits._diagonal',
                                                                                                'dp_knockoff/knockoffs/laws.py'),
+                                            'dp_knockoff.knockoffs.laws.LawUnits.convert': ( '2_knockoffs/laws.html#lawunits.convert',
+                                                                                             'dp_knockoff/knockoffs/laws.py'),
                                             'dp_knockoff.knockoffs.laws.Levels': ( '2_knockoffs/laws.html#levels',
                                                                                    'dp_knockoff/knockoffs/laws.py'),
                                             'dp_knockoff.knockoffs.laws.Levels.__call__': ( '2_knockoffs/laws.html#levels.__call__',

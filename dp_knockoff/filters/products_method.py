@@ -21,7 +21,7 @@ from dp_knockoff.core.errors import (
     stream,
 )
 from ..core.variables import Variables
-from ..data.clip import Clip, clipped_rows, on_grid, scratch, sum_parts, within
+from ..data.clip import Clip, clipped_rows, on_grid, sum_parts, with_room, within
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, unit_in_words
@@ -82,13 +82,12 @@ class _Pairs:
         "Originals and knockoffs in public units, side by side"
         U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
         p = X.shape[1]
-        room = scratch("rows", len(X), 2 * p + 1) # for a response, too
-        room[:, -1] = 0
         with np.errstate(all="ignore"):
             X = _ordinary(np.ascontiguousarray(X)) # no kernel sees how a table was stored
-            for k, half in enumerate((X, _ordinary(self.law(X, U)))):
-                if self.ranged: within(half := half.copy(), self.low, self.high)
-                room[:, k * p:(k + 1) * p] = self.units(half)
+            room = with_room(X, p + 1)
+            room[:, p:-1] = _ordinary(self.law(X, U))
+            if self.ranged: within(room, np.tile(self.low, 2), np.tile(self.high, 2))
+            self.units.convert(room)
             return _ordinary(room)[:, :-1]
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import LARGEST, InputError, listed, shown, stream
 from ..core.variables import Variables
-from ..data.clip import by_column
+from ..data.clip import by_column, scratch
 from ..data.dictionary import join_groups
 from ..data.rows import as_matrix, check_unique, column_names
 from ..data.source import Source, open_source
@@ -69,9 +69,10 @@ class Law:
 def open_uniforms(
     rng: np.random.Generator,
     shape: tuple,
+    out=None, # an array of this shape for them
 ) -> np.ndarray:
     "Uniforms strictly between 0 and 1"
-    U = rng.random(shape)
+    U = rng.random(shape, out=out)
     U += 2.0**-54 # it may be 0
     return np.minimum(U, 1 - 2.0**-53, out=U) # the sum may round to 1
 
@@ -165,11 +166,13 @@ class Gaussian(Law):
         fresh = ndtri(U)
         if not self._redraws:
             keep, C = self._kernel
-            unit = np.array(X, dtype=float, order="C")
+            unit, own = scratch("unit", *X.shape), scratch("own", *X.shape)
+            unit[:] = X
             by_column(np.subtract, unit, self.mean)
             by_column(np.divide, unit, self._sd)
-            fresh = fresh @ C
-            fresh += unit @ keep
+            np.matmul(fresh, C, out=own)
+            np.matmul(unit, keep, out=fresh)
+            fresh += own
         by_column(np.multiply, fresh, self._sd)
         by_column(np.add, fresh, self.mean)
         return fresh
@@ -598,10 +601,19 @@ class LawUnits:
     ) -> np.ndarray:   # (n, p)
         "Rows in these units"
         Z = np.array(X, dtype=float, order="C")
-        by_column(np.subtract, Z, self.mean)
-        if not self._diagonal: return Z @ self.T
-        by_column(np.multiply, Z, np.diag(self.T))
+        self.convert(Z)
         return Z
+
+    def convert(self,
+        A: np.ndarray, # (n, p) rows, or rows and others beside them: changed in place
+    ) -> None:
+        "Bring rows into these units"
+        p = len(self.mean)
+        beside = A.shape[1] // p
+        by_column(np.subtract, A, np.tile(self.mean, beside))
+        if self._diagonal: by_column(np.multiply, A, np.tile(np.diag(self.T), beside), 1.0)
+        else:
+            for some in np.split(A[:, :beside * p], beside, axis=1): some[:] = some @ self.T
 
     @cached_property
     def _diagonal(self) -> bool: return np.count_nonzero(self.T) == len(self.T)
@@ -650,7 +662,8 @@ def row_uniforms(
     "The uniforms that belong to these rows, in whatever blocks they are read"
     counters = -(-size // _WORDS)
     rng = np.random.Generator(np.random.Philox(key=_philox_key(key, part)).advance(first * counters))
-    return open_uniforms(rng, (rows, _WORDS * counters))[:, :size]
+    shape = rows, _WORDS * counters
+    return open_uniforms(rng, shape, scratch("uniforms", *shape))[:, :size]
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #2c3b3039
 _ALARM = 1e-6 # false-alarm rate of the check
