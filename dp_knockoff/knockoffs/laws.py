@@ -72,7 +72,7 @@ def open_uniforms(
     out=None, # an array of this shape for them
 ) -> np.ndarray:
     "Uniforms strictly between 0 and 1"
-    U = rng.random(shape, out=out)
+    U = rng.random(shape) if out is None else rng.random(out=out)
     U += 2.0**-54 # it may be 0
     return np.minimum(U, 1 - 2.0**-53, out=U) # the sum may round to 1
 
