@@ -17,7 +17,8 @@ import numpy as np
 from ..core.errors import LARGEST, InputError, check_option, check_positive, listed, shown
 
 # %% auto #0
-__all__ = ['INTERCEPT', 'BITS', 'Clip', 'scratch', 'sum_parts', 'clipped_rows', 'on_grid', 'squared_norms']
+__all__ = ['INTERCEPT', 'BITS', 'Clip', 'scratch', 'sum_parts', 'with_room', 'by_column', 'within', 'clipped_rows', 'on_grid',
+           'squared_norms']
 
 # %% ../../nbs/data/clip.ipynb #973641e8
 INTERCEPT = "(intercept)"  # the name of the column of ones
@@ -157,6 +158,7 @@ class Clip:
 # %% ../../nbs/data/clip.ipynb #5c0ffee2
 _CACHED = 2**17    # numbers worked on at once: a few copies of them fit into the cache
 _LEAST_ROWS = 512  # but never fewer rows than this: products of few rows are slow
+_TOGETHER = 2**12  # numbers that an operation by columns takes at once
 _memory = threading.local()
 
 def scratch(
@@ -183,6 +185,39 @@ def sum_parts(
     try: return reduce(add, (some(slice(i, i + size)) for i in range(0, n, size)))
     finally: _memory.reused = False
 
+def with_room(
+    X: np.ndarray, # rows
+    columns: int,  # how many more
+) -> np.ndarray:
+    "The rows with empty columns beside them, in `scratch` memory; if they lie there, nothing is copied"
+    A = scratch("rows", len(X), X.shape[1] + columns)
+    A[:, :X.shape[1]] = X # NumPy sees it if these are the same numbers
+    A[:, X.shape[1]:] = 0
+    return A
+
+def by_column(
+    f,             # a ufunc of two arguments
+    A: np.ndarray, # rows, changed in place
+    numbers,       # one for each of the first columns
+    idle=0.0,      # the number for the others, which changes nothing
+) -> None:
+    "f(A, numbers): NumPy takes its time to start a row, so that short rows are taken many at once"
+    together = max(1, _TOGETHER // A.shape[1]) if A.flags.c_contiguous else 1
+    row = np.full((together, A.shape[1]), idle)
+    row[:, :len(numbers)] = numbers
+    whole = len(A) // together * together
+    parts = (A[:whole].reshape(-1, row.size), row.ravel()), (A[whole:], row[0])
+    for part, by in parts: f(part, by, out=part)
+
+def within(
+    A: np.ndarray, # rows, changed in place
+    low,           # for each of the first columns: nothing stays below
+    high,          # and nothing above
+) -> None:
+    "Values beyond the limits of their columns become the limits"
+    by_column(np.maximum, A, low, -np.inf)
+    by_column(np.minimum, A, high, np.inf)
+
 # %% ../../nbs/data/clip.ipynb #1a5a6452
 _PIECE = 4096  # columns summed at once: within NumPy's buffer of 8192 numbers
 
@@ -190,38 +225,38 @@ def clipped_rows(
     X: np.ndarray,      # a block of rows
     y: np.ndarray,      # their responses
     clip: Clip,         # the bounds
-    center=None,        # what is zero in public units; None: the rows are in them, and are changed in place
+    center=None,        # what is zero in public units; None: the rows are in them, with all their columns
     scale=None,         # and what is one
     limits=None,        # smallest and largest values of the columns, if single values are clipped
 ) -> tuple:             # rows of the design, responses, weights, (how many rows scaled, responses clamped)
     "The three steps, for a block of rows: no row's result depends on another row"
     with np.errstate(all="ignore"):
-        if limits is not None: X = _inside(X, *limits)
-        Z = X if center is None else _in_units(X, clip, center, scale)
+        room = _in_units(X, clip, center, scale, limits)
+        Z = room[:, :-1]
         norms = np.sqrt(_row_sums("ij,ij->i", Z, Z))
         wild = np.flatnonzero(~np.isfinite(norms))
         if wild.size: norms[wild] = _tame(Z, X, wild)
         w = np.minimum(1.0, clip.longest(Z.shape[1]) / norms)  # a row of zeros: bound / 0 is infinite, w = 1
-        Z *= w[:, None]
+        room *= w[:, None]
         t = (y - clip.response_center) * w
         if clip.start: t -= _row_sums("ij,j->i", Z, np.array(clip.start))
         t[~np.isfinite(y)] = np.nan  # what is not finite must be found, not clamped
         cut = int((w < 1).sum()), int((np.abs(t) > clip.response_bound).sum())
         return Z, np.clip(t, -clip.response_bound, clip.response_bound), w, cut
 
-def _inside(X, low, high) -> np.ndarray:
-    "Values beyond the limits of their columns become the limits; what is not finite stays, to be found"
-    inside, finite = np.clip(X, low, high, out=scratch("inside", *X.shape)), np.isfinite(X)
-    return inside if finite.all() else np.where(finite, inside, X)
-
-def _in_units(X, clip: Clip, center, scale) -> np.ndarray:
-    "The rows in public units, a column of ones beside them if there is an intercept"
-    Z = scratch("rows", len(X), X.shape[1] + clip.intercept)
-    x, ones = Z[:, :X.shape[1]], Z[:, X.shape[1]:]
-    ones[:] = clip.one
-    if not clip.ranges: x[:] = X
-    else: np.divide(np.subtract(X, center, out=x), scale, out=x)
-    return Z
+def _in_units(X, clip: Clip, center, scale, limits) -> np.ndarray:
+    "The rows in public units, with a column of ones if there is an intercept, and an empty last column"
+    p = X.shape[1]
+    room = with_room(X, (center is not None and clip.intercept) + 1)
+    room[:, p:-1] = clip.one
+    if limits is not None:
+        within(room, *limits)
+        infinite = np.isinf(X)
+        if infinite.any(): np.copyto(room[:, :p], X, where=infinite) # not values: they stay, to be found
+    if center is not None and clip.ranges:
+        by_column(np.subtract, room, center)
+        by_column(np.divide, room, scale, 1.0)
+    return room
 
 def _tame(Z, X, wild) -> np.ndarray:
     "Finite rows whose squares or units overflow get entries of at most 1e150, in place; returns their norms"
@@ -242,9 +277,10 @@ def on_grid(
     t: np.ndarray, # their clamped responses
     clip: Clip,    # the bounds
 ) -> np.ndarray:   # (n, d + 1): rows and responses in steps; whole numbers, as float64
-    "Rows and responses as whole numbers of public steps, within bounds exactly"
-    A = scratch("grid", len(Z), Z.shape[1] + 1)
-    np.multiply(Z, 1 / clip.row_step, out=A[:, :-1])
+    "Rows and responses as whole numbers of public steps, within bounds; inside `sum_parts` in their place"
+    if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite") # then w, and so t, is NaN
+    A = with_room(Z, 1)
+    A *= 1 / clip.row_step
     np.multiply(t, 1 / clip.response_step, out=A[:, -1])
     np.rint(A, out=A)
     np.clip(A[:, -1], -2.0**BITS, 2.0**BITS, out=A[:, -1])

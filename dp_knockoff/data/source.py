@@ -66,7 +66,8 @@ class Source:
         return named(self._pass(summarise))
 
     def collect(self,
-        summarise,      # f(X, y) of a block of rows, float64 and finite: something that adds up with +
+        summarise,      # f(X, y) of a block of rows, float64 and finite: something that adds up with +;
+                        # if its attribute `finds_infinite` is true, it refuses other rows itself
         numbered=False, # call it f(X, y, part, first): which part of the data, number of the first row in it
         progress=None,  # called with the number of rows of every finished block; default: the source's own
     ):
@@ -74,7 +75,8 @@ class Source:
         if not callable(summarise):
             raise InputError("summarise", summarise, "is not a function",
                              "pass f(X, y), whose results add up with +")
-        return self._pass(_OfFinite(summarise, numbered), progress)
+        if not getattr(summarise, "finds_infinite", False): summarise = _OfFinite(summarise, numbered)
+        return self._pass(summarise, progress)
 
     def _pass(self, summarise, progress=None):
         "The sum over all blocks; refuses a second pass where there can be only one, and a pass over nothing"

@@ -218,7 +218,9 @@ def residual_sums(
 ):                   # f(X, y) -> ResidualSums
     "What a pass of a later round does with a block of rows"
     if directions is None: directions = np.empty((0, len(clip.names(names))))
-    return partial(_residual_sums, clip=clip, bound=clip.bind(names), directions=directions)
+    found = partial(_residual_sums, clip=clip, bound=clip.bind(names), directions=directions)
+    found.finds_infinite = True # as `on_grid` does
+    return found
 
 def _residual_sums(X, y, clip: Clip, bound, directions) -> ResidualSums:
     "The sums over one block, a few rows at a time"

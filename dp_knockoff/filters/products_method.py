@@ -21,7 +21,7 @@ from dp_knockoff.core.errors import (
     stream,
 )
 from ..core.variables import Variables
-from ..data.clip import Clip, clipped_rows, on_grid, scratch, sum_parts
+from ..data.clip import Clip, clipped_rows, on_grid, sum_parts, with_room, within
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, unit_in_words
@@ -76,18 +76,19 @@ class _Pairs:
     center: float    # of the response
     key: tuple       # of the uniforms
     clip: Clip       # bounds of [z, z~] and the residual, and the start
+    numbered = finds_infinite = True
 
     def rows(self, X, part: int, first: int) -> np.ndarray:
         "Originals and knockoffs in public units, side by side"
         U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
         p = X.shape[1]
-        pairs = scratch("pairs", len(X), 2 * p)
         with np.errstate(all="ignore"):
             X = _ordinary(np.ascontiguousarray(X)) # no kernel sees how a table was stored
-            for k, half in enumerate((X, _ordinary(self.law(X, U)))):
-                if self.ranged: half = np.clip(half, self.low, self.high)
-                self.units(half, out=pairs[:, k * p:(k + 1) * p])
-            return _ordinary(pairs)
+            room = with_room(X, p + 1)
+            room[:, p:-1] = _ordinary(self.law(X, U))
+            if self.ranged: within(room, np.tile(self.low, 2), np.tile(self.high, 2))
+            self.units.convert(room)
+            return _ordinary(room)[:, :-1]
 
     @property
     def ranged(self) -> bool:
@@ -101,14 +102,15 @@ class _Pairs:
 
     def _some(self, X, y, part: int, first: int) -> ProductSums:
         "The sums over rows that fit into the processor's cache"
+        order = _checksum(X, y, part, first) # which refuses rows that are not finite
         Z, t, _, cut = clipped_rows(self.rows(X, part, first), y - self.center, self.clip)
         A = on_grid(Z, t, self.clip)
         sums = (A.T @ A[:, -1]).astype(np.int64) # exact: few rows, and products below 2^36
-        return ProductSums(len(y), sums, cut, _checksum(X, y, part, first))
+        return ProductSums(len(y), sums, cut, order)
 
 def _ordinary(X: np.ndarray) -> np.ndarray:
     "What is too large becomes 1e150, and what is not a number 0: each entry by itself"
-    if X.max(initial=0.0) <= LARGEST and X.min(initial=0.0) >= -LARGEST: return X # false if there is a NaN
+    if np.vdot(X, X) <= LARGEST**2: return X # false if there is a NaN
     return np.clip(np.nan_to_num(X), -LARGEST, LARGEST)
 
 @lru_cache(maxsize=8)
@@ -120,6 +122,8 @@ def _checksum(X, y, part: int, first: int) -> int:
     "Changes when rows change places"
     direction = _direction(X.shape[1] + 1)
     with np.errstate(all="ignore"): projected = X @ direction[:-1] + y * direction[-1]
+    if not (np.isfinite(projected).all() or np.isfinite(X).all() and np.isfinite(y).all()):
+        raise FloatingPointError("a value is not finite")
     seen = zlib.crc32(projected)
     return hash((seen, part, first)) % 2**64 # of whole numbers: the same in every process
 
@@ -439,7 +443,7 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
     start = np.zeros(width)
     for k, share in enumerate(round_shares(rounds)):
         with _row_bar(f"round {k + 1} of {rounds}", source) as bar:
-            total = source.collect(pairs, numbered=True, progress=source.progress or bar.update)
+            total = source.collect(pairs, progress=source.progress or bar.update)
         if k == 0: first = total
         if k == 0 and sampler.private: warn_budget(public["budget"], total.n)
         if total.order != first.order:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.errors import LARGEST, InputError, listed, shown, stream
 from ..core.variables import Variables
+from ..data.clip import by_column, scratch
 from ..data.dictionary import join_groups
 from ..data.rows import as_matrix, check_unique, column_names
 from ..data.source import Source, open_source
@@ -68,9 +69,12 @@ class Law:
 def open_uniforms(
     rng: np.random.Generator,
     shape: tuple,
+    out=None, # an array of this shape for them
 ) -> np.ndarray:
     "Uniforms strictly between 0 and 1"
-    return np.minimum(rng.random(shape) + 2.0**-54, 1 - 2.0**-53) # random() may be 0; the sum may round to 1
+    U = rng.random(shape) if out is None else rng.random(out=out)
+    U += 2.0**-54 # it may be 0
+    return np.minimum(U, 1 - 2.0**-53, out=U) # the sum may round to 1
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #4e8eabf0
 _LEAST_SD = 1e-100   # standard deviations outside these bounds are refused: their squares would vanish
@@ -162,12 +166,15 @@ class Gaussian(Law):
         fresh = ndtri(U)
         if not self._redraws:
             keep, C = self._kernel
-            unit = X - self.mean
-            unit /= self._sd
-            fresh = fresh @ C
-            fresh += unit @ keep
-        fresh *= self._sd
-        fresh += self.mean
+            unit, own = scratch("unit", *X.shape), scratch("own", *X.shape)
+            unit[:] = X
+            by_column(np.subtract, unit, self.mean)
+            by_column(np.divide, unit, self._sd)
+            np.matmul(fresh, C, out=own)
+            np.matmul(unit, keep, out=fresh)
+            fresh += own
+        by_column(np.multiply, fresh, self._sd)
+        by_column(np.add, fresh, self.mean)
         return fresh
 
     def draw(self, U) -> np.ndarray:
@@ -591,12 +598,22 @@ class LawUnits:
 
     def __call__(self,
         X: np.ndarray, # (n, p)
-        out=None,      # where to write them
     ) -> np.ndarray:   # (n, p)
         "Rows in these units"
-        centred = np.subtract(X, self.mean, out=out)
-        if self._diagonal: return np.multiply(centred, np.diag(self.T), out=out)
-        return np.matmul(centred.copy(), self.T, out=out)
+        Z = np.array(X, dtype=float, order="C")
+        self.convert(Z)
+        return Z
+
+    def convert(self,
+        A: np.ndarray, # (n, p) rows, or rows and others beside them: changed in place
+    ) -> None:
+        "Bring rows into these units"
+        p = len(self.mean)
+        beside = A.shape[1] // p
+        by_column(np.subtract, A, np.tile(self.mean, beside))
+        if self._diagonal: by_column(np.multiply, A, np.tile(np.diag(self.T), beside), 1.0)
+        else:
+            for some in np.split(A[:, :beside * p], beside, axis=1): some[:] = some @ self.T
 
     @cached_property
     def _diagonal(self) -> bool: return np.count_nonzero(self.T) == len(self.T)
@@ -645,7 +662,8 @@ def row_uniforms(
     "The uniforms that belong to these rows, in whatever blocks they are read"
     counters = -(-size // _WORDS)
     rng = np.random.Generator(np.random.Philox(key=_philox_key(key, part)).advance(first * counters))
-    return open_uniforms(rng, (rows, _WORDS * counters))[:, :size]
+    shape = rows, _WORDS * counters
+    return open_uniforms(rng, shape, scratch("uniforms", *shape))[:, :size]
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #2c3b3039
 _ALARM = 1e-6 # false-alarm rate of the check

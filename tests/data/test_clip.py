@@ -431,3 +431,47 @@ def test_rows_brought_into_bounds_by_hand_stay_as_they_are():
     kept = Z.copy()
     Moments.from_data(X + 1, y, clip=clip)
     assert np.array_equal(Z, kept)
+
+
+SHAPES = [(1, 1), (3, 5), (700, 6), (100, 51), (4, 5000)]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_rows_at_once_are_as_row_by_row(shape, order):
+    rng = np.random.default_rng(0)
+    A = np.array(rng.standard_normal(shape), order=order)
+    numbers = rng.standard_normal(max(1, shape[1] - 2))
+    expected, wide = A.copy(), slice(len(numbers))
+    expected[:, wide] -= numbers
+    clip_module.by_column(np.subtract, A, numbers)
+    assert np.array_equal(A, expected)
+    clip_module.within(A, numbers - .1, numbers + .1)
+    expected[:, wide] = np.clip(expected[:, wide], numbers - .1, numbers + .1)
+    assert np.array_equal(A, expected)
+
+
+def test_rows_go_onto_the_grid_in_their_place_only_inside_sum_parts():
+    X, y, _ = linear_model(3000, p=4, k=1, random_state=0)
+    clip = Clip(1.0, 1.0)
+    bound, places = clip.bind(("x0", "x1", "x2", "x3")), []
+    def some(rows):
+        Z, t, _, _ = bound(X[rows], y[rows])
+        A = on_grid(Z, t, clip)
+        places.append(np.shares_memory(Z, A))
+        return [A.copy()]
+    parts = np.concatenate(clip_module.sum_parts(some, *X.shape))
+    Z, t, _, _ = bound(X, y)
+    before = Z.copy()
+    assert np.array_equal(on_grid(Z, t, clip), parts) and np.array_equal(Z, before) and all(places)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["x", "y"])
+def test_the_grid_refuses_what_is_not_finite(bad, where):
+    X, y = np.ones((3, 2)), np.ones(3)
+    if where == "x": X[1, 0] = bad
+    else: y[1] = bad
+    for clip in (Clip(1.0, 1.0), Clip(1.0, 1.0, ranges={"a": (0, 2)}), Clip(1.0, 1.0, limits={"a": (0, 2)})):
+        Z, t, _, _ = clip.bind(("a", "b"))(X, y)
+        with pytest.raises(FloatingPointError): on_grid(Z, t, clip)

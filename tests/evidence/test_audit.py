@@ -879,13 +879,14 @@ def test_bounds_from_a_dictionary_keep_the_promise(name):
     assert .4 < ratio <= 1
 
 
-def clipped_by_the_largest(X, low, high):
-    with np.errstate(all="ignore"): return np.clip(X, -np.nanmax(np.abs(X)), np.nanmax(np.abs(X)) / 2)
+def clipped_by_the_largest(A, low, high):
+    x = A[:, :len(low)]
+    with np.errstate(all="ignore"): np.clip(x, -np.nanmax(np.abs(x)), np.nanmax(np.abs(x)) / 2, out=x)
 
 
-def refused_if_outside(X, low, high):
-    if ((low > X) | (high < X)).any(): raise InputError("a value is outside its range")
-    return X
+def refused_if_outside(A, low, high):
+    x = A[:, :len(low)]
+    if ((low > x) | (high < x)).any(): raise InputError("a value is outside its range")
 
 
 def seen(name): return SEEN[name].astype(float).clip(-100, 100)
@@ -911,8 +912,8 @@ def exact_yes_or_no(self): return bool(SEEN.y.nunique() == 2)
 
 
 BESIDE_THE_NOISE = {  # mistakes of the code that follows a dictionary: where, what in its place
-    "limits from the block's largest value": (clip_module, "_inside", clipped_by_the_largest),
-    "values outside are refused": (clip_module, "_inside", refused_if_outside),
+    "limits from the block's largest value": (clip_module, "within", clipped_by_the_largest),
+    "values outside are refused": (clip_module, "within", refused_if_outside),
     "a default row bound from the data": (method_moments, "_completed", data_bound),
     "a default centre from the data": (dictionary_module.Sizes, "response", data_center),
     "a warning that looks at values": (MomentsMethod, "warn_of", told_of_values),

@@ -789,3 +789,23 @@ def test_factors_of_a_law_have_a_diagnosis():
     source = open_source(drawn(MIXED, 500)[0], stream(1, "null").standard_normal(500), columns=MIXED.names)
     found = ask("products", source, **{**PUBLIC, "law": MIXED}, simulation=True, random_state=0)
     assert not len(found) and found.diagnosis[0].subject in ("number of candidates", "signal and noise")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["x", "y"])
+def test_values_that_are_not_finite_are_refused_with_their_column(bad, where):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 6)), rng.standard_normal(300)
+    if where == "x": X[200, 3] = bad
+    else: y[200] = bad
+    column = "'x3'" if where == "x" else "'y'"
+    said = refusal(ask, "products", X, y, law=LAW, epsilon=1.0, delta=1e-3, response_bound=1.0)
+    assert "NaN or infinite" in said and column in said
+
+
+def test_finite_values_of_any_size_are_not_refused():
+    "Though their checksum overflows"
+    X, y = np.zeros((300, 6)), np.full(300, -1.7e308)
+    X[::2] = 1.7e308
+    found = ask("products", X, y, law=LAW, epsilon=1.0, delta=1e-3, response_bound=1.0, simulation=True)
+    assert found.release.n == 300
