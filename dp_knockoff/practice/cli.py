@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
 import os
 import sys
+import tempfile
 import textwrap
 import warnings
+from dataclasses import MISSING, asdict, fields, replace
+from pathlib import Path
 
+import dp_knockoff as dp
 from ..core.errors import InputError, check_option, guess, listed, shown
 
 # %% auto #0
@@ -109,10 +116,9 @@ def _examples(name: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
-    from dp_knockoff import __version__
     top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
                   description="Variable selection with false discovery rate control, by knockoffs.")
-    top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
+    top.add_argument("--version", action="version", version=f"dp-knockoff {dp.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands",
                                   parser_class=_Parser)
     for name, (what, add, run) in _COMMANDS.items():
@@ -154,15 +160,11 @@ _DEFAULT = "moments" # the method if none is named and no distribution is public
 
 def _fields(word: str) -> dict:
     "The fields of a method, by name"
-    from dataclasses import fields
     return {field.name: field for field in fields(_methods()[word])}
 
 def _rule_fields() -> dict:
     "The options of selecting by knockoffs, by name"
-    from dataclasses import fields
-
-    from dp_knockoff.selection.rules import KnockoffPlus
-    return {field.name: field for field in fields(KnockoffPlus)}
+    return {field.name: field for field in fields(dp.KnockoffPlus)}
 
 def _methods_of() -> dict:
     "The words of the methods that know a parameter, by its name; those of a rule belong to all"
@@ -211,12 +213,11 @@ def _shares(option: str, text: str) -> tuple: return tuple(_number(option, part)
 # %% ../../nbs/8_practice/cli.ipynb #8f02f5cb
 def _statistic(option: str, text: str):
     "A Statistic, from its parts"
-    from dp_knockoff.knockoffs.statistics import Statistic
     words = [word.strip() for word in text.split(",")]
     if len(words) > 3:
         raise InputError(option, text, "is not a name, a contrast and a penalty", "write e.g. lasso,lcd,2")
     penalty = [_number(option, word) for word in words[2:]]
-    try: return Statistic(*words[:2], *penalty)
+    try: return dp.Statistic(*words[:2], *penalty)
     except InputError as error: raise error.at(f"{option} {text!r}") from None
 
 def _ranges(option: str, path: str) -> dict:
@@ -225,9 +226,6 @@ def _ranges(option: str, path: str) -> dict:
 
 def _from_json(option: str, path: str, example: str, remedy: str) -> dict:
     "An object in a JSON file"
-    import json
-    from pathlib import Path
-
     try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise _refused(f"{option} {path!r}", f"cannot be read ({error.strerror})",
@@ -246,21 +244,17 @@ def _groups(option: str, path: str) -> dict:
 
 def _law(option: str, path: str):
     "The normal distribution with the means and covariances of a public table"
-    from dataclasses import replace
-
     import numpy as np
 
     from dp_knockoff.data.files import file_header, find_files
-    from dp_knockoff.data.source import open_source
-    from dp_knockoff.knockoffs.laws import Gaussian
     if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
         raise _refused(f"{option} {path!r}", "is not a public table",
                         "give a .csv or .parquet file with the columns of the data")
     names = [str(name) for name in file_header(find_files(path)[0]).labels]
-    source = open_source(path, names[-1]) # any column may play the response: all are read
+    source = dp.open_source(path, names[-1]) # any column may play the response: all are read
     try: rows = np.concatenate(source.collect(_whole_rows))
     except InputError as error: raise error.at(option) from None
-    return replace(Gaussian.from_public(rows), names=names)
+    return replace(dp.Gaussian.from_public(rows), names=names)
 
 def _whole_rows(X, y) -> list:
     "The rows of a block, the response last"
@@ -328,10 +322,7 @@ _TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardiz
 
 def _add_scenario(command, when: str = "") -> None:
     "What is assumed of a table that is not read"
-    from dataclasses import fields
-
-    from dp_knockoff.practice.planning import Scenario
-    for field in fields(Scenario):
+    for field in fields(dp.Scenario):
         if field.name not in _TOLD: continue
         how = {"type": float, "metavar": "NUMBER"}
         if field.name == "signals": how = {"type": int, "metavar": "COUNT"}
@@ -420,7 +411,6 @@ _EXAMPLES = {"epsilon": "1", "delta": "1e-6"} # of a budget
 
 def _check_complete(word: str, given: dict) -> None:
     "A budget for a private method, and every parameter without a default"
-    from dataclasses import MISSING
     for name, field in _fields(word).items():
         if name in given: continue
         if name in _EXAMPLES:
@@ -433,12 +423,11 @@ def _check_complete(word: str, given: dict) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #d0fa6364
 def _open_ledger(path: str):
     "A ledger that exists"
-    from dp_knockoff.privacy.ledger import Ledger
     if not os.path.exists(path):
         create = f"dp-knockoff ledger {path} --create --epsilon 1 --delta 1e-6"
         raise _refused(f"ledger {path!r}", "does not exist", f"create it with a total budget, "
                         f"e.g. `{create}`, or bring it back if it was there before")
-    return Ledger(path)
+    return dp.Ledger(path)
 
 def _draw(args, word: str, released: bool) -> dict:
     "How a method shall draw: the arguments of its `release` besides the data"
@@ -545,11 +534,11 @@ def _word_of(args) -> str:
 
 def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
-    from dp_knockoff.selection.rules import KnockoffPlus, as_rule
+    from dp_knockoff.selection.rules import as_rule
     rule = as_rule(values.get("rule"), own)
     options = {name: values[name] for name in _rule_fields() if name in values}
     if not options: return rule
-    if isinstance(rule, KnockoffPlus): return KnockoffPlus(**options)
+    if isinstance(rule, dp.KnockoffPlus): return dp.KnockoffPlus(**options)
     why = "has its own" if rule.knockoffs else "draws no knockoffs"
     for name, value in options.items():
         raise InputError(_option(name), value, f"has no meaning for --rule {rule.name}, which {why}",
@@ -587,7 +576,6 @@ def _complete(args, method):
 def _open(args, progress=None):
     "The source behind the files"
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.data.source import open_source
     collected = all(path.lower().endswith(".npz") for path in args.data)
     dictionary = as_dictionary(args.dictionary) if args.dictionary else None
     if not (args.target or collected or getattr(dictionary, "target", None)):
@@ -595,8 +583,8 @@ def _open(args, progress=None):
     columns = [name.strip() for name in args.columns.split(",")] if args.columns else None
     groups = _groups("--groups", args.groups) if getattr(args, "groups", None) else None
     data = args.data if len(args.data) > 1 else args.data[0]
-    return open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
-                       progress=progress)
+    return dp.open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
+                          progress=progress)
 
 def _row_bar():
     "A progress bar over rows, on standard error"
@@ -605,19 +593,15 @@ def _row_bar():
 
 def _released(paths: list):
     "The release that was saved, or the sum of several"
-    from dp_knockoff.filters.methods import load_release
-    total = load_release(paths[0])
+    total = dp.load_release(paths[0])
     for path in paths[1:]:
-        try: total += load_release(path)
+        try: total += dp.load_release(path)
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
 def _selection(args, method, question: dict, draw: dict):
     "Read, release and select; or select from the release that exists"
-    from dataclasses import replace
-
-    from dp_knockoff.selection.release import select
-    if method is None: return select(_released(_paths(args)), **question)
+    if method is None: return dp.select(_released(_paths(args)), **question)
     with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
     chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
     return replace(found, notes=(*found.notes, *chosen))
@@ -630,13 +614,10 @@ def _as_text(selection) -> str:
 
 def _as_json(selection) -> str:
     "The selection as JSON"
-    import json
     return json.dumps(selection.to_dict(), indent=1)
 
 def _as_csv(header, rows) -> str:
     "A table as CSV"
-    import csv
-    import io
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([header, *rows])
     return text.getvalue()
@@ -652,9 +633,9 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     "The picture of a selection"
     from matplotlib.figure import Figure
 
-    from dp_knockoff.practice.plots import plot_selection, save_figure
+    from dp_knockoff.practice.plots import save_figure
     fig = Figure(figsize=(9, height), layout="constrained")
-    plot_selection(selection, fig.subplots(), most=40)
+    dp.plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
 def _told(args) -> dict:
@@ -665,8 +646,7 @@ def _told(args) -> dict:
 
 def _write_selection(selection, path: str, **told) -> None:
     "A report, JSON, a table or a picture, by the file's ending"
-    from dp_knockoff.practice.report import write_report
-    if path.lower().endswith(".html"): write_report(selection, path, **told)
+    if path.lower().endswith(".html"): dp.write_report(selection, path, **told)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, selection.to_csv())
     else: _draw_selection(selection, path)
@@ -676,20 +656,16 @@ _BOUNDS = ("row_bound", "response_bound")
 
 def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
-    from dp_knockoff.practice.planning import Scenario
     facts = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
-    return Scenario.of(what, rows, ranges, **facts)
+    return dp.Scenario.of(what, rows, ranges, **facts)
 
 def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Noise, signal and power, by simulated releases of the method itself"
-    from dataclasses import replace
-
     from dp_knockoff.data.source import MomentsSource
-    from dp_knockoff.filters.moments_method import MomentsMethod, check_bound
+    from dp_knockoff.filters.moments_method import check_bound
     from dp_knockoff.knockoffs.laws import law_of
-    from dp_knockoff.practice.planning import outlook
     lines = []
-    if isinstance(method, MomentsMethod):
+    if isinstance(method, dp.MomentsMethod):
         if isinstance(source, MomentsSource):
             method.check_collected(source)
             method = replace(method, **{name: getattr(source.clip, name) for name in _CLIP})
@@ -702,21 +678,20 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
     if method.word == "products":
         method = replace(method, law=law_of(method.law, source))
         lines = [f"Distribution of the rows: {method.law}."]
-    found = outlook(scenario, method, **question)
+    found = dp.outlook(scenario, method, **question)
     return [str(found), *lines], found.to_dict()
 
 def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
-    from dp_knockoff.evidence.simulation import Experiment, simulate
     for name in ("sigma", "beta_norm"):
         if getattr(method, name) == "estimate":
             raise _refused(f"{_option(name)} estimate", "takes the data, and a dry run reads none",
                             "pass a number")
     k = scenario.signals
     asked = {name: getattr(method, name) for name in ("sigma", "epsilon", "delta", "bounds")}
-    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, fdr=question.get("fdr", .2),
-                   **asked)
-    point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
+    e = dp.Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5,
+                      fdr=question.get("fdr", .2), **asked)
+    point = dp.simulate(e, [scenario.rows], [method.word], trials=100)[0]
     lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
              "for coefficients as large as --beta-norm allows.",
              f"Assumed: uncorrelated normal columns with variance 1, {k} equal signals."]
@@ -732,7 +707,6 @@ def _forecast(args, method, question: dict, draw: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
     lines, facts = _foretold(args, method, question, draw)
     if not args.json: return "\n".join(lines)
-    import json
     budget = {"epsilon": method.epsilon, "delta": method.delta} if facts else {}
     return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
 
@@ -783,7 +757,6 @@ def _tried(write, *what, **told) -> list:
 
 def _save_release(release, path: str) -> None:
     "Write a release; where that cannot be, among temporary files: its budget is spent"
-    import tempfile
     try: release.save(path)
     except InputError as error:
         try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
@@ -845,7 +818,6 @@ def _add_ledger(command) -> None:
 
 def _ledger(args) -> None:
     "Create a ledger if asked to, and print it"
-    from dp_knockoff.privacy.ledger import Ledger
     given = {name: getattr(args, name) for name in _EXAMPLES if getattr(args, name) is not None}
     if not args.create:
         for name in given:
@@ -856,7 +828,7 @@ def _ledger(args) -> None:
         if name not in given:
             option = _option(name)
             raise _refused(option, "is missing", f"pass the total budget, e.g. {option} {example}")
-    print(Ledger(args.file, **_values(given)))
+    print(dp.Ledger(args.file, **_values(given)))
 
 _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_ledger, _ledger)
 
@@ -901,7 +873,6 @@ def _add_moments(command) -> None:
 
 def _clip_of(args, source):
     "The bounds, if there are any: those given, and what follows from the dictionary"
-    from dp_knockoff.filters.moments_method import MomentsMethod
     given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
     if args.raw:
         for name, value in given.items():
@@ -914,7 +885,7 @@ def _clip_of(args, source):
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
         raise _refused("--row-bound and --response-bound", "belong together",
                         "pass both, or neither")
-    method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
+    method = dp.MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # bounds do not depend on a budget
     method.warn_of(method.completed(source), source)
     return method.clip_for(source)
 
@@ -949,10 +920,7 @@ _COMMANDS["moments"] = ("collect the moments of files, or add up saved ones (whi
 # %% ../../nbs/8_practice/cli.ipynb #9dad2faf
 def _add_experiment(command, **defaults) -> None:
     "The fields of an Experiment, and how to run it"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    for field in fields(Experiment):
+    for field in fields(dp.Experiment):
         default = defaults.get(field.name, field.default)
         how = {"type": type(default)}
         if isinstance(default, bool): how = {"action": argparse.BooleanOptionalAction}
@@ -964,18 +932,14 @@ def _add_experiment(command, **defaults) -> None:
 
 def _experiment(args):
     "The Experiment that the arguments describe"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    given = {field.name: getattr(args, field.name) for field in fields(Experiment)}
+    given = {field.name: getattr(args, field.name) for field in fields(dp.Experiment)}
     if given["delta"] not in ("2p/n", "1/n"): given["delta"] = _number("--delta", given["delta"])
-    return Experiment(**given)
+    return dp.Experiment(**given)
 
 # %% ../../nbs/8_practice/cli.ipynb #7c31e0b4
 def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.practice.planning import plan
     dictionary = as_dictionary(args.dictionary)
     lawful = all(column.probabilities for column in dictionary.columns.values())
     usual = "products" if lawful else "moments"
@@ -984,8 +948,8 @@ def _plan_table(args) -> None:
     _check_meaning(given, word, False)
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
     method = _methods()[word](**{name: value for name, value in values.items() if name in _fields(word)})
-    found = plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
-                 rule=values.get("rule"))
+    found = dp.plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
+                    rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
@@ -1011,10 +975,7 @@ _SHARED = ("epsilon", "delta", "fdr") # fields of an Experiment that a plan with
 
 def _check_kind(args) -> None:
     "Options of the paper's experiment do not go with a dictionary, nor the others without"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    usual = {field.name: field.default for field in fields(Experiment)}
+    usual = {field.name: field.default for field in fields(dp.Experiment)}
     usual |= {"bounds": "corrected", "trials": 200}
     experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
     table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
@@ -1025,12 +986,12 @@ def _check_kind(args) -> None:
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
     from dp_knockoff.evidence.simulation import METHODS
-    from dp_knockoff.practice.planning import plan, plan_warnings
+    from dp_knockoff.practice.planning import plan_warnings
     _check_kind(args)
     if args.dictionary: return _plan_table(args)
     e, method = _experiment(args), check_option("method", args.method or "two", list(METHODS))
     for warning in plan_warnings(e, method): print(f"Warning: {warning}", file=sys.stderr)
-    found = plan(e, method, args.power, args.trials, args.seed, args.jobs)
+    found = dp.plan(e, method, args.power, args.trials, args.seed, args.jobs)
     how = f", bounds {e.bounds}" if "bounds" in _fields(method) else ""
     at = found.point
     print(f"Method {method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
@@ -1058,8 +1019,6 @@ def _add_figure(command) -> None:
 
 def _open_folder(name: str):
     "The folder for the results, created if need be"
-    from pathlib import Path
-
     out = Path(name)
     try: out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -1078,9 +1037,6 @@ def _points_as_csv(points) -> str:
 
 def _resumed(out, question: dict) -> list:
     "The points of an interrupted run, if it asked the same question"
-    import csv
-    import json
-
     from dp_knockoff.evidence.simulation import Point
     if not (out / "figure.csv").exists(): return []
     try:
@@ -1129,10 +1085,7 @@ def _size_bar(total: int, initial: int):
 # %% ../../nbs/8_practice/cli.ipynb #50457d28
 def _figure(args) -> None:
     "Simulate every size that is not done yet, writing as it goes; then table and picture"
-    import json
-    from dataclasses import asdict
-
-    from dp_knockoff.evidence.simulation import METHODS, SIZES, simulate
+    from dp_knockoff.evidence.simulation import METHODS, SIZES
     e = _experiment(args)
     methods = [word.strip() for word in args.methods.split(",") if word.strip()]
     for method in methods: check_option("--methods", method, list(METHODS))
@@ -1152,7 +1105,7 @@ def _figure(args) -> None:
         bar.update()
 
     with _size_bar(len(sizes), len(sizes) - len(left)) as bar:
-        simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
+        dp.simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
     points = [pt for pt in points if pt.n in sizes and pt.method in methods]
     print(_table(points, methods))
     _draw_points(points, e, out / "figure.png")
@@ -1178,17 +1131,14 @@ def _add_demo(command) -> None:
 
 def _demo(args) -> None:
     "Simulate, select, compare with the truth, draw"
-    from dp_knockoff.data.models import linear_model
-    from dp_knockoff.data.moments import Moments
-    from dp_knockoff.filters.methods import knockoff_filter
     from dp_knockoff.knockoffs.threshold import error_rates
     from dp_knockoff.practice.plots import check_picture
     check_picture(args.out)
-    X, y, beta = linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
-                              random_state=args.seed)
+    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
+                                 random_state=args.seed)
     names = [f"{'signal' if b else 'null'}{j}" for j, b in enumerate(beta)]
-    moments = Moments.from_data(X, y, names)
-    selection = knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
+    moments = dp.Moments.from_data(X, y, names)
+    selection = dp.knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
     found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
     print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, "
