@@ -158,55 +158,47 @@ def _warn(message, *where) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #4a2d9d39
 _DEFAULT = "moments" # the method if none is named and no distribution is public; its parameters come first
 
-def _fields(word: str) -> dict:
-    "The fields of a method, by name"
-    return {field.name: field for field in fields(_methods()[word])}
-
-def _rule_fields() -> dict:
-    "The options of selecting by knockoffs, by name"
-    return {field.name: field for field in fields(dp.KnockoffPlus)}
+def _fields(what) -> dict: # of a method, by its word, or of another dataclass
+    "Fields by their names"
+    return {field.name: field for field in fields(_methods().get(what, what))}
 
 def _methods_of() -> dict:
     "The words of the methods that know a parameter, by its name; those of a rule belong to all"
-    known = {}
-    for word in (_DEFAULT, *_methods()):
-        for name in _fields(word): known.setdefault(name, set()).add(word)
-    known |= dict.fromkeys(("fdr", "rule", *_rule_fields()), set(_methods()))
-    return {name: [word for word in _methods() if word in words] for name, words in known.items()}
+    names = dict.fromkeys(name for word in (_DEFAULT, *_methods()) for name in _fields(word))
+    known = {name: [word for word in _methods() if name in _fields(word)] for name in names}
+    return known | dict.fromkeys(("fdr", "rule", *_fields(dp.KnockoffPlus)), list(_methods()))
 
 def _with_default(text: str, default=None) -> str:
     "Help with the default, if there is one to show"
     shows = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     return f"{text} (default {default})" if shows else text
 
-def _for_methods(meanings: dict) -> str:
-    "What an option means, by the methods for which it does: {meaning: words}"
-    everywhere = [text for text, words in meanings.items() if set(words) == set(_methods())]
-    return "; ".join(everywhere or [f"[{', '.join(words)}] {text}" for text, words in meanings.items()])
-
-def _meanings(name: str) -> str:
-    "What a parameter means to the methods that know it, by the help of their fields"
-    meanings = {}
+def _meanings(name: str, said: str | None = None) -> str: # said: in place of the help of the fields
+    "What a parameter means to the methods that know it"
+    meanings = {} # text -> words of methods
     for word in _methods_of()[name]:
-        field = _fields(word).get(name) or _rule_fields()[name]
-        meanings.setdefault(_with_default(field.metadata["help"], field.default), []).append(word)
-    return _for_methods(meanings)
+        field = _fields(word).get(name) or _fields(dp.KnockoffPlus).get(name)
+        meanings.setdefault(said or _with_default(field.metadata["help"], field.default), []).append(word)
+    everywhere = [text for text, words in meanings.items() if words == list(_methods())]
+    return "; ".join(everywhere or [f"[{', '.join(words)}] {text}" for text, words in meanings.items()])
 
 # %% ../../nbs/8_practice/cli.ipynb #9462325a
 _WORDS = ("private", "estimate") # in place of a number, where a method knows them
 
-def _number(option: str, text: str, whole: bool = False):
-    "A number from the command line; 1e5 is a whole number, too"
-    try: value = float(text)
+def _number(option: str, text: str) -> float:
+    "A number from the command line"
+    try: return float(text)
     except ValueError: raise InputError(option, text, "is not a number") from None
-    if whole and not value.is_integer(): raise InputError(option, text, "is not a whole number")
-    return int(value) if whole else value
+
+def _count(option: str, text: str) -> int:
+    "A whole number, and so is 1e5"
+    value = _number(option, text)
+    if not value.is_integer(): raise InputError(option, text, "is not a whole number")
+    return int(value)
 
 def _plain(option: str, text: str): return text if text in _WORDS else _number(option, text)
 
 def _word(option: str, text: str) -> str: return text
-
-def _count(option: str, text: str) -> int: return _number(option, text, whole=True)
 
 def _shares(option: str, text: str) -> tuple: return tuple(_number(option, part) for part in text.split(","))
 
@@ -252,14 +244,9 @@ def _law(option: str, path: str):
                         "give a .csv or .parquet file with the columns of the data")
     names = [str(name) for name in file_header(find_files(path)[0]).labels]
     source = dp.open_source(path, names[-1]) # any column may play the response: all are read
-    try: rows = np.concatenate(source.collect(_whole_rows))
+    try: rows = np.concatenate(source.collect(lambda X, y: [np.column_stack([X, y])]))
     except InputError as error: raise error.at(option) from None
     return replace(dp.Gaussian.from_public(rows), names=names)
-
-def _whole_rows(X, y) -> list:
-    "The rows of a block, the response last"
-    import numpy as np
-    return [np.column_stack([X, y])]
 
 # %% ../../nbs/8_practice/cli.ipynb #547e838d
 _OPTIONS = { # parameters that are not plain numbers: what to write, how it is read, help if not the field's
@@ -308,8 +295,7 @@ def _add_parameters(command, names) -> None:
             command.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=_meanings(name))
             continue
         metavar, _, said = _OPTIONS.get(name, ("NUMBER", _plain, None))
-        help_text = _for_methods({said: _methods_of()[name]}) if said else _meanings(name)
-        command.add_argument(_option(name), metavar=metavar, help=help_text.replace("%", "%%"))
+        command.add_argument(_option(name), metavar=metavar, help=_meanings(name, said).replace("%", "%%"))
 
 def _values(given: dict) -> dict:
     "What was given, read: words become numbers, names of files what is in them"
@@ -318,17 +304,16 @@ def _values(given: dict) -> dict:
             for name, text in given.items()}
 
 # %% ../../nbs/8_practice/cli.ipynb #5d0e93a7
-_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
+_TOLD = ("signals", "share", "correlation", "spread", "standardized", "response_sd") # of a Scenario
 
 def _add_scenario(command, when: str = "") -> None:
     "What is assumed of a table that is not read"
-    for field in fields(dp.Scenario):
-        if field.name not in _TOLD: continue
-        how = {"type": float, "metavar": "NUMBER"}
-        if field.name == "signals": how = {"type": int, "metavar": "COUNT"}
-        if field.name == "standardized": how = {"action": "store_true", "default": None}
+    kinds = {"signals": {"type": int, "metavar": "COUNT"},
+             "standardized": {"action": "store_true", "default": None}}
+    for name in _TOLD:
+        field, how = _fields(dp.Scenario)[name], kinds.get(name, {"type": float, "metavar": "NUMBER"})
         text = when + _with_default(field.metadata["help"], field.default)
-        command.add_argument(_option(field.name), help=text.replace("%", "%%"), **how)
+        command.add_argument(_option(name), help=text.replace("%", "%%"), **how)
 
 # %% ../../nbs/8_practice/cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
@@ -345,10 +330,6 @@ def _add_data(command, what: str) -> None:
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
 
-def _enter_a_ledger() -> list:
-    "Methods whose releases can be entered into a ledger"
-    return [word for word, method in _methods().items() if "ledger" in method.draws]
-
 def _can_be_saved() -> list:
     "Methods whose releases can be kept"
     return [word for word, method in _methods().items() if hasattr(method.releases, "save")]
@@ -361,7 +342,7 @@ def _add_method(command, words: list, names) -> dict:
         help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
              "probabilities of all columns)")
     add = groups["privacy"].add_argument
-    entered = ", ".join(word for word in _enter_a_ledger() if word in words)
+    entered = ", ".join(word for word in words if "ledger" in _methods()[word].draws)
     add("--ledger", metavar="FILE",
         help=f"[{entered}] enter the release into this ledger first, and refuse to overspend")
     add("--simulation", action="store_true",
@@ -397,7 +378,7 @@ def _add_select(command) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
     "Options that this method does not know, or that come too late, get a sentence"
-    known, late = _methods_of(), ("fdr", "rule", "sigma", *_rule_fields())
+    known, late = _methods_of(), ("fdr", "rule", "sigma", *_fields(dp.KnockoffPlus))
     for name, value in given.items():
         option = _option(name, value)
         if word not in known[name]:
@@ -424,27 +405,25 @@ def _check_complete(word: str, given: dict) -> None:
 def _open_ledger(path: str):
     "A ledger that exists"
     if not os.path.exists(path):
-        create = f"dp-knockoff ledger {path} --create --epsilon 1 --delta 1e-6"
+        create = f"dp-knockoff ledger {path} --create {_BUDGET}"
         raise _refused(f"ledger {path!r}", "does not exist", f"create it with a total budget, "
                         f"e.g. `{create}`, or bring it back if it was there before")
     return dp.Ledger(path)
+
+_UNABLE = {"simulation": "draws no noise",
+           "ledger": "is not differentially private for every pair of neighbours"} # methods without them
 
 def _draw(args, word: str, released: bool) -> dict:
     "How a method shall draw: the arguments of its `release` besides the data"
     given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
     given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
     draws = _methods()[word].draws
-    why = {}
-    if released: why = dict.fromkeys(given, "has no meaning for a release that exists, for no noise is drawn")
-    else:
-        if "simulation" not in draws:
-            why["simulation"] = f"has no meaning for --method {word}, which draws no noise"
-        if "ledger" not in draws:
-            why["ledger"] = (f"has no meaning for --method {word}, which is not differentially private for "
-                             "every pair of neighbours")
     for name in given:
-        if name in why: raise _refused(f"--{name}", why[name])
-    if "seed" in given and "simulation" in draws and not args.simulation and not released:
+        if released:
+            raise _refused(f"--{name}", "has no meaning for a release that exists, for no noise is drawn")
+        if name in _UNABLE and name not in draws:
+            raise _refused(f"--{name}", f"has no meaning for --method {word}, which {_UNABLE[name]}")
+    if "seed" in given and "simulation" in draws and not args.simulation:
         raise _refused("--seed", "belongs to simulations, and a release draws its noise from the "
                         "operating system", "pass --simulation to try things out, or leave --seed out")
     draw = {"random_state": args.seed}
@@ -536,7 +515,7 @@ def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
     from dp_knockoff.selection.rules import as_rule
     rule = as_rule(values.get("rule"), own)
-    options = {name: values[name] for name in _rule_fields() if name in values}
+    options = {name: values[name] for name in _fields(dp.KnockoffPlus) if name in values}
     if not options: return rule
     if isinstance(rule, dp.KnockoffPlus): return dp.KnockoffPlus(**options)
     why = "has its own" if rule.knockoffs else "draws no knockoffs"
@@ -586,10 +565,12 @@ def _open(args, progress=None):
     return dp.open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
                           progress=progress)
 
-def _row_bar():
-    "A progress bar over rows, on standard error"
+def _bar(**how):
+    "A progress bar on standard error, if that is a terminal"
     from tqdm import tqdm
-    return tqdm(unit=" rows", unit_scale=True, disable=None, file=sys.stderr)
+    return tqdm(disable=None, file=sys.stderr, **how)
+
+def _row_bar(): return _bar(unit=" rows", unit_scale=True)
 
 def _released(paths: list):
     "The release that was saved, or the sum of several"
@@ -615,12 +596,6 @@ def _as_text(selection) -> str:
 def _as_json(selection) -> str:
     "The selection as JSON"
     return json.dumps(selection.to_dict(), indent=1)
-
-def _as_csv(header, rows) -> str:
-    "A table as CSV"
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()
 
 # %% ../../nbs/8_practice/cli.ipynb #8912d612
 def _write_text(path, text: str) -> None:
@@ -720,7 +695,7 @@ def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
         return [f"Method {method.word} is not private and spends nothing: there is no plan to make. "
                 "No row was read."], {}
     source = _open(args)
-    rows = _number("--rows", args.rows, whole=True) if args.rows else source.rows
+    rows = _count("--rows", args.rows) if args.rows else source.rows
     if not rows:
         raise _refused("--rows", "is missing: this file does not say its number of rows without being "
                         "read", "pass e.g. --rows 1e6")
@@ -920,19 +895,19 @@ _COMMANDS["moments"] = ("collect the moments of files, or add up saved ones (whi
 # %% ../../nbs/8_practice/cli.ipynb #9dad2faf
 def _add_experiment(command, **defaults) -> None:
     "The fields of an Experiment, and how to run it"
-    for field in fields(dp.Experiment):
-        default = defaults.get(field.name, field.default)
+    for name, field in _fields(dp.Experiment).items():
+        default = defaults.get(name, field.default)
         how = {"type": type(default)}
         if isinstance(default, bool): how = {"action": argparse.BooleanOptionalAction}
         help_text = _with_default(field.metadata["help"], default).replace("%", "%%")
-        command.add_argument(_option(field.name), default=default, help=help_text, **how)
+        command.add_argument(_option(name), default=default, help=help_text, **how)
     add = command.add_argument
     add("--seed", type=int, default=0, help="decides every number, whatever the number of jobs (default 0)")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="threads (default: one per processor)")
 
 def _experiment(args):
     "The Experiment that the arguments describe"
-    given = {field.name: getattr(args, field.name) for field in fields(dp.Experiment)}
+    given = {name: getattr(args, name) for name in _fields(dp.Experiment)}
     if given["delta"] not in ("2p/n", "1/n"): given["delta"] = _number("--delta", given["delta"])
     return dp.Experiment(**given)
 
@@ -975,7 +950,7 @@ _SHARED = ("epsilon", "delta", "fdr") # fields of an Experiment that a plan with
 
 def _check_kind(args) -> None:
     "Options of the paper's experiment do not go with a dictionary, nor the others without"
-    usual = {field.name: field.default for field in fields(dp.Experiment)}
+    usual = {name: field.default for name, field in _fields(dp.Experiment).items()}
     usual |= {"bounds": "corrected", "trials": 200}
     experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
     table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
@@ -1033,7 +1008,10 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 def _points_as_csv(points) -> str:
     "The points as figure.csv"
     rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    return _as_csv(_COLUMNS, [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows])
+    rows = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *rows])
+    return text.getvalue()
 
 def _resumed(out, question: dict) -> list:
     "The points of an interrupted run, if it asked the same question"
@@ -1077,11 +1055,6 @@ def _draw_points(points, e, path) -> None:
                  f"bounds: {e.bounds}", fontsize="medium")
     save_figure(fig, path)
 
-def _size_bar(total: int, initial: int):
-    "A progress bar over sizes, on standard error"
-    from tqdm import tqdm
-    return tqdm(total=total, initial=initial, unit="size", disable=None, file=sys.stderr)
-
 # %% ../../nbs/8_practice/cli.ipynb #50457d28
 def _figure(args) -> None:
     "Simulate every size that is not done yet, writing as it goes; then table and picture"
@@ -1104,7 +1077,7 @@ def _figure(args) -> None:
         _write_text(out / "figure.csv", _points_as_csv(points))
         bar.update()
 
-    with _size_bar(len(sizes), len(sizes) - len(left)) as bar:
+    with _bar(total=len(sizes), initial=len(sizes) - len(left), unit="size") as bar:
         dp.simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
     points = [pt for pt in points if pt.n in sizes and pt.method in methods]
     print(_table(points, methods))
