@@ -21,7 +21,7 @@ import dp_knockoff as dp
 from ..core.errors import InputError, check_option, guess, listed, shown
 
 # %% auto #0
-__all__ = ['parser', 'main']
+__all__ = ['main']
 
 # %% ../../nbs/8_practice/cli.ipynb #8257612d
 class _Parser(argparse.ArgumentParser):
@@ -114,7 +114,7 @@ def _examples(name: str) -> str:
     "Some lines to begin with"
     return "\n".join(["examples:", *(f"  dp-knockoff {line}" for line in _LINES.get(name, ()))])
 
-def parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
     top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
                   description="Variable selection with false discovery rate control, by knockoffs.")
@@ -131,7 +131,7 @@ def main(
     argv=None, # the words after `dp-knockoff`; default: those it was called with
 ) -> int:
     "Run a command: 0 when done, 2 for bad input, 130 when interrupted"
-    args = parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
