@@ -1732,6 +1732,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._from_json': ( '8_practice/cli.html#_from_json',
                                                                                    'dp_knockoff/practice/cli.py'),
+                                          'dp_knockoff.practice.cli._given': ('8_practice/cli.html#_given', 'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._groups': ( '8_practice/cli.html#_groups',
                                                                                 'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._law': ('8_practice/cli.html#_law', 'dp_knockoff/practice/cli.py'),

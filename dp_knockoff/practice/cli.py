@@ -67,6 +67,10 @@ def _refused(what: str, problem: str, remedy: str = "leave it out") -> InputErro
     "The error about an option or a file"
     return InputError(what, problem=problem, remedy=remedy)
 
+def _given(args, names) -> dict:
+    "What was given of some options, by name: a seed of 0 is, an option that this command has not is not"
+    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
+
 _NOT_OPTIONS = ("data", "file", "run", "command")
 
 def _said(error, args) -> str:
@@ -345,9 +349,10 @@ def _add_method(command, words: list, names) -> dict:
     entered = ", ".join(word for word in words if "ledger" in _methods()[word].draws)
     add("--ledger", metavar="FILE",
         help=f"[{entered}] enter the release into this ledger first, and refuse to overspend")
-    add("--simulation", action="store_true",
+    add("--simulation", action="store_true", default=None,
         help="draw NumPy's noise, to try things out: NOT private, and the result says so")
-    add("--simulate", action="store_true", dest="simulation", help=argparse.SUPPRESS) # its older name
+    add("--simulate", action="store_true", default=None, dest="simulation",
+        help=argparse.SUPPRESS) # its older name
     add("--seed", type=int, help="for --simulation and method none: the same numbers every time")
     def about(word): return _methods()[word].__doc__ if sys.flags.optimize < 2 else "" # -OO has no docstrings
     lines = [textwrap.fill(about(word), 78, initial_indent=f"  {word:<10}", subsequent_indent=" " * 12)
@@ -415,8 +420,7 @@ _UNABLE = {"simulation": "draws no noise",
 
 def _draw(args, word: str, released: bool) -> dict:
     "How a method shall draw: the arguments of its `release` besides the data"
-    given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
-    given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
+    given = _given(args, ("simulation", "ledger", "seed"))
     draws = _methods()[word].draws
     for name in given:
         if released:
@@ -426,8 +430,7 @@ def _draw(args, word: str, released: bool) -> dict:
     if "seed" in given and "simulation" in draws and not args.simulation:
         raise _refused("--seed", "belongs to simulations, and a release draws its noise from the "
                         "operating system", "pass --simulation to try things out, or leave --seed out")
-    draw = {"random_state": args.seed}
-    if args.simulation: draw["simulation"] = True
+    draw = {"random_state": args.seed} | _given(args, ["simulation"])
     if args.ledger: draw["ledger"] = _open_ledger(args.ledger)
     return draw
 
@@ -455,7 +458,7 @@ def _check_out(path: str) -> None:
 def _check_apart(args, option: str, path: str) -> None:
     "A result must not be written over a file that is read, or over the ledger: it would be gone"
     names = ("ledger", "dictionary", "groups", "ranges", "law")
-    read = _paths(args) + [value for name in names if isinstance(value := getattr(args, name, None), str)]
+    read = [*_paths(args), *_given(args, names).values()]
     if any(os.path.exists(path) and os.path.exists(one) and os.path.samefile(path, one) for one in read):
         raise _refused(f"{option} {path!r}", "would be written over a file that is read",
                         "choose another name")
@@ -497,8 +500,8 @@ def _released_by(args) -> str | None:
         if releases[path] != word:
             raise _refused(f"{first!r}", f"is a release of method {word}, and {path!r} of "
                             f"{releases[path]}", "they cannot be added; select from each")
-    for name in ("target", "columns", "method", "dictionary", "groups"):
-        if getattr(args, name) is not None and (name, args.method) != ("method", word):
+    for name in _given(args, ("target", "columns", "method", "dictionary", "groups")):
+        if (name, args.method) != ("method", word):
             raise _refused(f"--{name}", "cannot be changed for a release that exists")
     return word
 
@@ -528,7 +531,7 @@ def _asked(args) -> tuple: # Method (None: its release exists already), argument
     from dp_knockoff.paper.one_and_two import PaperMethod
     released = _released_by(args)
     word = released or _word_of(args)
-    given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
+    given = _given(args, _methods_of())
     if given.get("intercept") is False and issubclass(_methods()[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released is not None)
     if not released: _check_complete(word, given)
@@ -631,8 +634,7 @@ _BOUNDS = ("row_bound", "response_bound")
 
 def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
-    facts = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
-    return dp.Scenario.of(what, rows, ranges, **facts)
+    return dp.Scenario.of(what, rows, ranges, **_given(args, _TOLD))
 
 def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Noise, signal and power, by simulated releases of the method itself"
@@ -788,12 +790,11 @@ def _add_ledger(command) -> None:
     add = command.add_argument
     add("file", help="the ledger")
     add("--create", action="store_true", help="create it, with a total budget")
-    add("--epsilon", metavar="NUMBER", help="for --create: the total budget")
-    add("--delta", metavar="NUMBER", help="for --create: the total budget")
+    for name in _EXAMPLES: add(_option(name), metavar="NUMBER", help="for --create: the total budget")
 
 def _ledger(args) -> None:
     "Create a ledger if asked to, and print it"
-    given = {name: getattr(args, name) for name in _EXAMPLES if getattr(args, name) is not None}
+    given = _given(args, _EXAMPLES)
     if not args.create:
         for name in given:
             raise _refused(_option(name), "has no meaning without --create, for a ledger's total stays "
@@ -848,7 +849,7 @@ def _add_moments(command) -> None:
 
 def _clip_of(args, source):
     "The bounds, if there are any: those given, and what follows from the dictionary"
-    given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
+    given = _given(args, _CLIP)
     if args.raw:
         for name, value in given.items():
             raise _refused(_option(name, value), "has no meaning for --raw moments",
@@ -869,10 +870,8 @@ def _moments(args) -> None:
     from dp_knockoff.data.moments import ExactMoments
     _check_archive("--out", args.out)
     if all(path.lower().endswith(".npz") for path in args.data):
-        for name in ("target", "columns", "dictionary", *_CLIP):
-            value = getattr(args, name)
-            if value is not None:
-                raise _refused(_option(name, value), "has no meaning for moments that were collected")
+        for name, value in _given(args, ("target", "columns", "dictionary", *_CLIP)).items():
+            raise _refused(_option(name, value), "has no meaning for moments that were collected")
         for path in _releases(_paths(args)):
             raise _refused(f"{path!r}", "is a release, not moments",
                             "select from it, which adds several releases up, too")
@@ -919,7 +918,7 @@ def _plan_table(args) -> None:
     lawful = all(column.probabilities for column in dictionary.columns.values())
     usual = "products" if lawful else "moments"
     word = check_option("--method", args.method or usual, ["moments", "products"])
-    given = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
+    given = _given(args, _PLANNED)
     _check_meaning(given, word, False)
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
     method = _methods()[word](**{name: value for name, value in values.items() if name in _fields(word)})
@@ -953,7 +952,7 @@ def _check_kind(args) -> None:
     usual = {name: field.default for name, field in _fields(dp.Experiment).items()}
     usual |= {"bounds": "corrected", "trials": 200}
     experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
-    table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
+    table = list(_given(args, (*_PLANNED, *_TOLD)))
     wrong, why = (experiment, "with") if args.dictionary else (table, "without")
     for name in wrong:
         raise _refused(_option(name), f"has no meaning {why} --dictionary")
