@@ -1689,6 +1689,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._check_archive': ( '8_practice/cli.html#_check_archive',
                                                                                        'dp_knockoff/practice/cli.py'),
+                                          'dp_knockoff.practice.cli._check_budget': ( '8_practice/cli.html#_check_budget',
+                                                                                      'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._check_complete': ( '8_practice/cli.html#_check_complete',
                                                                                         'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._check_kind': ( '8_practice/cli.html#_check_kind',

@@ -395,14 +395,17 @@ def _check_meaning(given: dict, word: str, released: bool) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #9594de84
 _EXAMPLES = {"epsilon": "1", "delta": "1e-6"} # of a budget
 
+def _check_budget(given: dict, what: str) -> None:
+    "Both parts of a budget, or an example of the one that is missing"
+    for name, example in _EXAMPLES.items():
+        if name in given: continue
+        raise _refused(_option(name), "is missing", f"pass {what}, e.g. {_option(name)} {example}")
+
 def _check_complete(word: str, given: dict) -> None:
     "A budget for a private method, and every parameter without a default"
+    if "epsilon" in _fields(word): _check_budget(given, "a privacy budget")
     for name, field in _fields(word).items():
-        if name in given: continue
-        if name in _EXAMPLES:
-            raise _refused(_option(name), "is missing",
-                            f"pass a privacy budget, e.g. {_option(name)} {_EXAMPLES[name]}")
-        if field.default is MISSING:
+        if field.default is MISSING and name not in given:
             raise _refused(_option(name), "is missing",
                             f"method {word} needs a public number ({field.metadata['help']})")
 
@@ -800,10 +803,7 @@ def _ledger(args) -> None:
             raise _refused(_option(name), "has no meaning without --create, for a ledger's total stays "
                              "as it is")
         return print(_open_ledger(args.file))
-    for name, example in _EXAMPLES.items():
-        if name not in given:
-            option = _option(name)
-            raise _refused(option, "is missing", f"pass the total budget, e.g. {option} {example}")
+    _check_budget(given, "the total budget")
     print(dp.Ledger(args.file, **_values(given)))
 
 _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_ledger, _ledger)
