@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
 import os
 import sys
+import tempfile
 import textwrap
 import warnings
+from dataclasses import MISSING, asdict, fields, replace
+from pathlib import Path
 
+import dp_knockoff as dp
 from ..core.errors import InputError, check_option, guess, listed, shown
 
 # %% auto #0
-__all__ = ['parser', 'main']
+__all__ = ['main']
 
 # %% ../../nbs/8_practice/cli.ipynb #8257612d
 class _Parser(argparse.ArgumentParser):
@@ -59,6 +66,10 @@ def _option(name: str, value=None) -> str:
 def _refused(what: str, problem: str, remedy: str = "leave it out") -> InputError:
     "The error about an option or a file"
     return InputError(what, problem=problem, remedy=remedy)
+
+def _given(args, names) -> dict:
+    "What was given of some options, by name: a seed of 0 is, an option that this command has not is not"
+    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
 
 _NOT_OPTIONS = ("data", "file", "run", "command")
 
@@ -107,12 +118,11 @@ def _examples(name: str) -> str:
     "Some lines to begin with"
     return "\n".join(["examples:", *(f"  dp-knockoff {line}" for line in _LINES.get(name, ()))])
 
-def parser() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     "All commands and their arguments"
-    from dp_knockoff import __version__
     top = _Parser(prog="dp-knockoff", commands=tuple(_COMMANDS), epilog=f"{_examples('')}\n\n{_CODES}",
                   description="Variable selection with false discovery rate control, by knockoffs.")
-    top.add_argument("--version", action="version", version=f"dp-knockoff {__version__}")
+    top.add_argument("--version", action="version", version=f"dp-knockoff {dp.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands",
                                   parser_class=_Parser)
     for name, (what, add, run) in _COMMANDS.items():
@@ -125,7 +135,7 @@ def main(
     argv=None, # the words after `dp-knockoff`; default: those it was called with
 ) -> int:
     "Run a command: 0 when done, 2 for bad input, 130 when interrupted"
-    args = parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -152,71 +162,58 @@ def _warn(message, *where) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #4a2d9d39
 _DEFAULT = "moments" # the method if none is named and no distribution is public; its parameters come first
 
-def _fields(word: str) -> dict:
-    "The fields of a method, by name"
-    from dataclasses import fields
-    return {field.name: field for field in fields(_methods()[word])}
-
-def _rule_fields() -> dict:
-    "The options of selecting by knockoffs, by name"
-    from dataclasses import fields
-
-    from dp_knockoff.selection.rules import KnockoffPlus
-    return {field.name: field for field in fields(KnockoffPlus)}
+def _fields(what) -> dict: # of a method, by its word, or of another dataclass
+    "Fields by their names"
+    return {field.name: field for field in fields(_methods().get(what, what))}
 
 def _methods_of() -> dict:
     "The words of the methods that know a parameter, by its name; those of a rule belong to all"
-    known = {}
-    for word in (_DEFAULT, *_methods()):
-        for name in _fields(word): known.setdefault(name, set()).add(word)
-    known |= dict.fromkeys(("fdr", "rule", *_rule_fields()), set(_methods()))
-    return {name: [word for word in _methods() if word in words] for name, words in known.items()}
+    names = dict.fromkeys(name for word in (_DEFAULT, *_methods()) for name in _fields(word))
+    known = {name: [word for word in _methods() if name in _fields(word)] for name in names}
+    return known | dict.fromkeys(("fdr", "rule", *_fields(dp.KnockoffPlus)), list(_methods()))
 
 def _with_default(text: str, default=None) -> str:
     "Help with the default, if there is one to show"
     shows = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     return f"{text} (default {default})" if shows else text
 
-def _for_methods(meanings: dict) -> str:
-    "What an option means, by the methods for which it does: {meaning: words}"
-    everywhere = [text for text, words in meanings.items() if set(words) == set(_methods())]
-    return "; ".join(everywhere or [f"[{', '.join(words)}] {text}" for text, words in meanings.items()])
-
-def _meanings(name: str) -> str:
-    "What a parameter means to the methods that know it, by the help of their fields"
-    meanings = {}
+def _meanings(name: str, said: str | None = None) -> str: # said: in place of the help of the fields
+    "What a parameter means to the methods that know it"
+    meanings = {} # text -> words of methods
     for word in _methods_of()[name]:
-        field = _fields(word).get(name) or _rule_fields()[name]
-        meanings.setdefault(_with_default(field.metadata["help"], field.default), []).append(word)
-    return _for_methods(meanings)
+        field = _fields(word).get(name) or _fields(dp.KnockoffPlus).get(name)
+        meanings.setdefault(said or _with_default(field.metadata["help"], field.default), []).append(word)
+    everywhere = [text for text, words in meanings.items() if words == list(_methods())]
+    return "; ".join(everywhere or [f"[{', '.join(words)}] {text}" for text, words in meanings.items()])
 
 # %% ../../nbs/8_practice/cli.ipynb #9462325a
 _WORDS = ("private", "estimate") # in place of a number, where a method knows them
 
-def _number(option: str, text: str, whole: bool = False):
-    "A number from the command line; 1e5 is a whole number, too"
-    try: value = float(text)
+def _number(option: str, text: str) -> float:
+    "A number from the command line"
+    try: return float(text)
     except ValueError: raise InputError(option, text, "is not a number") from None
-    if whole and not value.is_integer(): raise InputError(option, text, "is not a whole number")
-    return int(value) if whole else value
+
+def _count(option: str, text: str) -> int:
+    "A whole number, and so is 1e5"
+    value = _number(option, text)
+    if not value.is_integer(): raise InputError(option, text, "is not a whole number")
+    return int(value)
 
 def _plain(option: str, text: str): return text if text in _WORDS else _number(option, text)
 
 def _word(option: str, text: str) -> str: return text
-
-def _count(option: str, text: str) -> int: return _number(option, text, whole=True)
 
 def _shares(option: str, text: str) -> tuple: return tuple(_number(option, part) for part in text.split(","))
 
 # %% ../../nbs/8_practice/cli.ipynb #8f02f5cb
 def _statistic(option: str, text: str):
     "A Statistic, from its parts"
-    from dp_knockoff.knockoffs.statistics import Statistic
     words = [word.strip() for word in text.split(",")]
     if len(words) > 3:
         raise InputError(option, text, "is not a name, a contrast and a penalty", "write e.g. lasso,lcd,2")
     penalty = [_number(option, word) for word in words[2:]]
-    try: return Statistic(*words[:2], *penalty)
+    try: return dp.Statistic(*words[:2], *penalty)
     except InputError as error: raise error.at(f"{option} {text!r}") from None
 
 def _ranges(option: str, path: str) -> dict:
@@ -225,9 +222,6 @@ def _ranges(option: str, path: str) -> dict:
 
 def _from_json(option: str, path: str, example: str, remedy: str) -> dict:
     "An object in a JSON file"
-    import json
-    from pathlib import Path
-
     try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise _refused(f"{option} {path!r}", f"cannot be read ({error.strerror})",
@@ -246,26 +240,17 @@ def _groups(option: str, path: str) -> dict:
 
 def _law(option: str, path: str):
     "The normal distribution with the means and covariances of a public table"
-    from dataclasses import replace
-
     import numpy as np
 
     from dp_knockoff.data.files import file_header, find_files
-    from dp_knockoff.data.source import open_source
-    from dp_knockoff.knockoffs.laws import Gaussian
     if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
         raise _refused(f"{option} {path!r}", "is not a public table",
                         "give a .csv or .parquet file with the columns of the data")
     names = [str(name) for name in file_header(find_files(path)[0]).labels]
-    source = open_source(path, names[-1]) # any column may play the response: all are read
-    try: rows = np.concatenate(source.collect(_whole_rows))
+    source = dp.open_source(path, names[-1]) # any column may play the response: all are read
+    try: rows = np.concatenate(source.collect(lambda X, y: [np.column_stack([X, y])]))
     except InputError as error: raise error.at(option) from None
-    return replace(Gaussian.from_public(rows), names=names)
-
-def _whole_rows(X, y) -> list:
-    "The rows of a block, the response last"
-    import numpy as np
-    return [np.column_stack([X, y])]
+    return replace(dp.Gaussian.from_public(rows), names=names)
 
 # %% ../../nbs/8_practice/cli.ipynb #547e838d
 _OPTIONS = { # parameters that are not plain numbers: what to write, how it is read, help if not the field's
@@ -314,8 +299,7 @@ def _add_parameters(command, names) -> None:
             command.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=_meanings(name))
             continue
         metavar, _, said = _OPTIONS.get(name, ("NUMBER", _plain, None))
-        help_text = _for_methods({said: _methods_of()[name]}) if said else _meanings(name)
-        command.add_argument(_option(name), metavar=metavar, help=help_text.replace("%", "%%"))
+        command.add_argument(_option(name), metavar=metavar, help=_meanings(name, said).replace("%", "%%"))
 
 def _values(given: dict) -> dict:
     "What was given, read: words become numbers, names of files what is in them"
@@ -324,20 +308,16 @@ def _values(given: dict) -> dict:
             for name, text in given.items()}
 
 # %% ../../nbs/8_practice/cli.ipynb #5d0e93a7
-_TOLD = ("signals", "share", "correlation", "spread", "response_sd", "standardized") # of a Scenario
+_TOLD = ("signals", "share", "correlation", "spread", "standardized", "response_sd") # of a Scenario
 
 def _add_scenario(command, when: str = "") -> None:
     "What is assumed of a table that is not read"
-    from dataclasses import fields
-
-    from dp_knockoff.practice.planning import Scenario
-    for field in fields(Scenario):
-        if field.name not in _TOLD: continue
-        how = {"type": float, "metavar": "NUMBER"}
-        if field.name == "signals": how = {"type": int, "metavar": "COUNT"}
-        if field.name == "standardized": how = {"action": "store_true", "default": None}
+    kinds = {"signals": {"type": int, "metavar": "COUNT"},
+             "standardized": {"action": "store_true", "default": None}}
+    for name in _TOLD:
+        field, how = _fields(dp.Scenario)[name], kinds.get(name, {"type": float, "metavar": "NUMBER"})
         text = when + _with_default(field.metadata["help"], field.default)
-        command.add_argument(_option(field.name), help=text.replace("%", "%%"), **how)
+        command.add_argument(_option(name), help=text.replace("%", "%%"), **how)
 
 # %% ../../nbs/8_practice/cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
@@ -354,10 +334,6 @@ def _add_data(command, what: str) -> None:
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
 
-def _enter_a_ledger() -> list:
-    "Methods whose releases can be entered into a ledger"
-    return [word for word, method in _methods().items() if "ledger" in method.draws]
-
 def _can_be_saved() -> list:
     "Methods whose releases can be kept"
     return [word for word, method in _methods().items() if hasattr(method.releases, "save")]
@@ -370,12 +346,13 @@ def _add_method(command, words: list, names) -> dict:
         help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
              "probabilities of all columns)")
     add = groups["privacy"].add_argument
-    entered = ", ".join(word for word in _enter_a_ledger() if word in words)
+    entered = ", ".join(word for word in words if "ledger" in _methods()[word].draws)
     add("--ledger", metavar="FILE",
         help=f"[{entered}] enter the release into this ledger first, and refuse to overspend")
-    add("--simulation", action="store_true",
+    add("--simulation", action="store_true", default=None,
         help="draw NumPy's noise, to try things out: NOT private, and the result says so")
-    add("--simulate", action="store_true", dest="simulation", help=argparse.SUPPRESS) # its older name
+    add("--simulate", action="store_true", default=None, dest="simulation",
+        help=argparse.SUPPRESS) # its older name
     add("--seed", type=int, help="for --simulation and method none: the same numbers every time")
     def about(word): return _methods()[word].__doc__ if sys.flags.optimize < 2 else "" # -OO has no docstrings
     lines = [textwrap.fill(about(word), 78, initial_indent=f"  {word:<10}", subsequent_indent=" " * 12)
@@ -406,7 +383,7 @@ def _add_select(command) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #d0bd5bf8
 def _check_meaning(given: dict, word: str, released: bool) -> None:
     "Options that this method does not know, or that come too late, get a sentence"
-    known, late = _methods_of(), ("fdr", "rule", "sigma", *_rule_fields())
+    known, late = _methods_of(), ("fdr", "rule", "sigma", *_fields(dp.KnockoffPlus))
     for name, value in given.items():
         option = _option(name, value)
         if word not in known[name]:
@@ -418,48 +395,45 @@ def _check_meaning(given: dict, word: str, released: bool) -> None:
 # %% ../../nbs/8_practice/cli.ipynb #9594de84
 _EXAMPLES = {"epsilon": "1", "delta": "1e-6"} # of a budget
 
+def _check_budget(given: dict, what: str) -> None:
+    "Both parts of a budget, or an example of the one that is missing"
+    for name, example in _EXAMPLES.items():
+        if name in given: continue
+        raise _refused(_option(name), "is missing", f"pass {what}, e.g. {_option(name)} {example}")
+
 def _check_complete(word: str, given: dict) -> None:
     "A budget for a private method, and every parameter without a default"
-    from dataclasses import MISSING
+    if "epsilon" in _fields(word): _check_budget(given, "a privacy budget")
     for name, field in _fields(word).items():
-        if name in given: continue
-        if name in _EXAMPLES:
-            raise _refused(_option(name), "is missing",
-                            f"pass a privacy budget, e.g. {_option(name)} {_EXAMPLES[name]}")
-        if field.default is MISSING:
+        if field.default is MISSING and name not in given:
             raise _refused(_option(name), "is missing",
                             f"method {word} needs a public number ({field.metadata['help']})")
 
 # %% ../../nbs/8_practice/cli.ipynb #d0fa6364
 def _open_ledger(path: str):
     "A ledger that exists"
-    from dp_knockoff.privacy.ledger import Ledger
     if not os.path.exists(path):
-        create = f"dp-knockoff ledger {path} --create --epsilon 1 --delta 1e-6"
+        create = f"dp-knockoff ledger {path} --create {_BUDGET}"
         raise _refused(f"ledger {path!r}", "does not exist", f"create it with a total budget, "
                         f"e.g. `{create}`, or bring it back if it was there before")
-    return Ledger(path)
+    return dp.Ledger(path)
+
+_UNABLE = {"simulation": "draws no noise",
+           "ledger": "is not differentially private for every pair of neighbours"} # methods without them
 
 def _draw(args, word: str, released: bool) -> dict:
     "How a method shall draw: the arguments of its `release` besides the data"
-    given = {"simulation": args.simulation or None, "ledger": args.ledger, "seed": args.seed}
-    given = {name: value for name, value in given.items() if value is not None} # a seed of 0 is one
+    given = _given(args, ("simulation", "ledger", "seed"))
     draws = _methods()[word].draws
-    why = {}
-    if released: why = dict.fromkeys(given, "has no meaning for a release that exists, for no noise is drawn")
-    else:
-        if "simulation" not in draws:
-            why["simulation"] = f"has no meaning for --method {word}, which draws no noise"
-        if "ledger" not in draws:
-            why["ledger"] = (f"has no meaning for --method {word}, which is not differentially private for "
-                             "every pair of neighbours")
     for name in given:
-        if name in why: raise _refused(f"--{name}", why[name])
-    if "seed" in given and "simulation" in draws and not args.simulation and not released:
+        if released:
+            raise _refused(f"--{name}", "has no meaning for a release that exists, for no noise is drawn")
+        if name in _UNABLE and name not in draws:
+            raise _refused(f"--{name}", f"has no meaning for --method {word}, which {_UNABLE[name]}")
+    if "seed" in given and "simulation" in draws and not args.simulation:
         raise _refused("--seed", "belongs to simulations, and a release draws its noise from the "
                         "operating system", "pass --simulation to try things out, or leave --seed out")
-    draw = {"random_state": args.seed}
-    if args.simulation: draw["simulation"] = True
+    draw = {"random_state": args.seed} | _given(args, ["simulation"])
     if args.ledger: draw["ledger"] = _open_ledger(args.ledger)
     return draw
 
@@ -487,7 +461,7 @@ def _check_out(path: str) -> None:
 def _check_apart(args, option: str, path: str) -> None:
     "A result must not be written over a file that is read, or over the ledger: it would be gone"
     names = ("ledger", "dictionary", "groups", "ranges", "law")
-    read = _paths(args) + [value for name in names if isinstance(value := getattr(args, name, None), str)]
+    read = [*_paths(args), *_given(args, names).values()]
     if any(os.path.exists(path) and os.path.exists(one) and os.path.samefile(path, one) for one in read):
         raise _refused(f"{option} {path!r}", "would be written over a file that is read",
                         "choose another name")
@@ -529,8 +503,8 @@ def _released_by(args) -> str | None:
         if releases[path] != word:
             raise _refused(f"{first!r}", f"is a release of method {word}, and {path!r} of "
                             f"{releases[path]}", "they cannot be added; select from each")
-    for name in ("target", "columns", "method", "dictionary", "groups"):
-        if getattr(args, name) is not None and (name, args.method) != ("method", word):
+    for name in _given(args, ("target", "columns", "method", "dictionary", "groups")):
+        if (name, args.method) != ("method", word):
             raise _refused(f"--{name}", "cannot be changed for a release that exists")
     return word
 
@@ -545,11 +519,11 @@ def _word_of(args) -> str:
 
 def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
-    from dp_knockoff.selection.rules import KnockoffPlus, as_rule
+    from dp_knockoff.selection.rules import as_rule
     rule = as_rule(values.get("rule"), own)
-    options = {name: values[name] for name in _rule_fields() if name in values}
+    options = {name: values[name] for name in _fields(dp.KnockoffPlus) if name in values}
     if not options: return rule
-    if isinstance(rule, KnockoffPlus): return KnockoffPlus(**options)
+    if isinstance(rule, dp.KnockoffPlus): return dp.KnockoffPlus(**options)
     why = "has its own" if rule.knockoffs else "draws no knockoffs"
     for name, value in options.items():
         raise InputError(_option(name), value, f"has no meaning for --rule {rule.name}, which {why}",
@@ -560,7 +534,7 @@ def _asked(args) -> tuple: # Method (None: its release exists already), argument
     from dp_knockoff.paper.one_and_two import PaperMethod
     released = _released_by(args)
     word = released or _word_of(args)
-    given = {name: value for name in _methods_of() if (value := getattr(args, name, None)) is not None}
+    given = _given(args, _methods_of())
     if given.get("intercept") is False and issubclass(_methods()[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released is not None)
     if not released: _check_complete(word, given)
@@ -587,7 +561,6 @@ def _complete(args, method):
 def _open(args, progress=None):
     "The source behind the files"
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.data.source import open_source
     collected = all(path.lower().endswith(".npz") for path in args.data)
     dictionary = as_dictionary(args.dictionary) if args.dictionary else None
     if not (args.target or collected or getattr(dictionary, "target", None)):
@@ -595,29 +568,27 @@ def _open(args, progress=None):
     columns = [name.strip() for name in args.columns.split(",")] if args.columns else None
     groups = _groups("--groups", args.groups) if getattr(args, "groups", None) else None
     data = args.data if len(args.data) > 1 else args.data[0]
-    return open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
-                       progress=progress)
+    return dp.open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
+                          progress=progress)
 
-def _row_bar():
-    "A progress bar over rows, on standard error"
+def _bar(**how):
+    "A progress bar on standard error, if that is a terminal"
     from tqdm import tqdm
-    return tqdm(unit=" rows", unit_scale=True, disable=None, file=sys.stderr)
+    return tqdm(disable=None, file=sys.stderr, **how)
+
+def _row_bar(): return _bar(unit=" rows", unit_scale=True)
 
 def _released(paths: list):
     "The release that was saved, or the sum of several"
-    from dp_knockoff.filters.methods import load_release
-    total = load_release(paths[0])
+    total = dp.load_release(paths[0])
     for path in paths[1:]:
-        try: total += load_release(path)
+        try: total += dp.load_release(path)
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
 def _selection(args, method, question: dict, draw: dict):
     "Read, release and select; or select from the release that exists"
-    from dataclasses import replace
-
-    from dp_knockoff.selection.release import select
-    if method is None: return select(_released(_paths(args)), **question)
+    if method is None: return dp.select(_released(_paths(args)), **question)
     with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
     chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
     return replace(found, notes=(*found.notes, *chosen))
@@ -630,16 +601,7 @@ def _as_text(selection) -> str:
 
 def _as_json(selection) -> str:
     "The selection as JSON"
-    import json
     return json.dumps(selection.to_dict(), indent=1)
-
-def _as_csv(header, rows) -> str:
-    "A table as CSV"
-    import csv
-    import io
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()
 
 # %% ../../nbs/8_practice/cli.ipynb #8912d612
 def _write_text(path, text: str) -> None:
@@ -652,9 +614,9 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     "The picture of a selection"
     from matplotlib.figure import Figure
 
-    from dp_knockoff.practice.plots import plot_selection, save_figure
+    from dp_knockoff.practice.plots import save_figure
     fig = Figure(figsize=(9, height), layout="constrained")
-    plot_selection(selection, fig.subplots(), most=40)
+    dp.plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
 def _told(args) -> dict:
@@ -665,8 +627,7 @@ def _told(args) -> dict:
 
 def _write_selection(selection, path: str, **told) -> None:
     "A report, JSON, a table or a picture, by the file's ending"
-    from dp_knockoff.practice.report import write_report
-    if path.lower().endswith(".html"): write_report(selection, path, **told)
+    if path.lower().endswith(".html"): dp.write_report(selection, path, **told)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, selection.to_csv())
     else: _draw_selection(selection, path)
@@ -676,20 +637,15 @@ _BOUNDS = ("row_bound", "response_bound")
 
 def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
-    from dp_knockoff.practice.planning import Scenario
-    facts = {name: getattr(args, name) for name in _TOLD if getattr(args, name) is not None}
-    return Scenario.of(what, rows, ranges, **facts)
+    return dp.Scenario.of(what, rows, ranges, **_given(args, _TOLD))
 
 def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Noise, signal and power, by simulated releases of the method itself"
-    from dataclasses import replace
-
     from dp_knockoff.data.source import MomentsSource
-    from dp_knockoff.filters.moments_method import MomentsMethod, check_bound
+    from dp_knockoff.filters.moments_method import check_bound
     from dp_knockoff.knockoffs.laws import law_of
-    from dp_knockoff.practice.planning import outlook
     lines = []
-    if isinstance(method, MomentsMethod):
+    if isinstance(method, dp.MomentsMethod):
         if isinstance(source, MomentsSource):
             method.check_collected(source)
             method = replace(method, **{name: getattr(source.clip, name) for name in _CLIP})
@@ -702,21 +658,20 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
     if method.word == "products":
         method = replace(method, law=law_of(method.law, source))
         lines = [f"Distribution of the rows: {method.law}."]
-    found = outlook(scenario, method, **question)
+    found = dp.outlook(scenario, method, **question)
     return [str(found), *lines], found.to_dict()
 
 def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
-    from dp_knockoff.evidence.simulation import Experiment, simulate
     for name in ("sigma", "beta_norm"):
         if getattr(method, name) == "estimate":
             raise _refused(f"{_option(name)} estimate", "takes the data, and a dry run reads none",
                             "pass a number")
     k = scenario.signals
     asked = {name: getattr(method, name) for name in ("sigma", "epsilon", "delta", "bounds")}
-    e = Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5, fdr=question.get("fdr", .2),
-                   **asked)
-    point = simulate(e, [scenario.rows], [method.word], trials=100)[0]
+    e = dp.Experiment(p=len(source.names), k=k, amplitude=method.beta_norm / k**.5,
+                      fdr=question.get("fdr", .2), **asked)
+    point = dp.simulate(e, [scenario.rows], [method.word], trials=100)[0]
     lines = [f"Expected power {point.power:.2f}, FDR {point.fdr:.2f}, "
              "for coefficients as large as --beta-norm allows.",
              f"Assumed: uncorrelated normal columns with variance 1, {k} equal signals."]
@@ -732,7 +687,6 @@ def _forecast(args, method, question: dict, draw: dict) -> str:
     "The plan, the noise against plausible signals, and the power to expect"
     lines, facts = _foretold(args, method, question, draw)
     if not args.json: return "\n".join(lines)
-    import json
     budget = {"epsilon": method.epsilon, "delta": method.delta} if facts else {}
     return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
 
@@ -746,7 +700,7 @@ def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
         return [f"Method {method.word} is not private and spends nothing: there is no plan to make. "
                 "No row was read."], {}
     source = _open(args)
-    rows = _number("--rows", args.rows, whole=True) if args.rows else source.rows
+    rows = _count("--rows", args.rows) if args.rows else source.rows
     if not rows:
         raise _refused("--rows", "is missing: this file does not say its number of rows without being "
                         "read", "pass e.g. --rows 1e6")
@@ -783,7 +737,6 @@ def _tried(write, *what, **told) -> list:
 
 def _save_release(release, path: str) -> None:
     "Write a release; where that cannot be, among temporary files: its budget is spent"
-    import tempfile
     try: release.save(path)
     except InputError as error:
         try: kept = release.save(os.path.join(tempfile.mkdtemp(prefix="dp-knockoff-"), "release.npz"))
@@ -840,23 +793,18 @@ def _add_ledger(command) -> None:
     add = command.add_argument
     add("file", help="the ledger")
     add("--create", action="store_true", help="create it, with a total budget")
-    add("--epsilon", metavar="NUMBER", help="for --create: the total budget")
-    add("--delta", metavar="NUMBER", help="for --create: the total budget")
+    for name in _EXAMPLES: add(_option(name), metavar="NUMBER", help="for --create: the total budget")
 
 def _ledger(args) -> None:
     "Create a ledger if asked to, and print it"
-    from dp_knockoff.privacy.ledger import Ledger
-    given = {name: getattr(args, name) for name in _EXAMPLES if getattr(args, name) is not None}
+    given = _given(args, _EXAMPLES)
     if not args.create:
         for name in given:
             raise _refused(_option(name), "has no meaning without --create, for a ledger's total stays "
                              "as it is")
         return print(_open_ledger(args.file))
-    for name, example in _EXAMPLES.items():
-        if name not in given:
-            option = _option(name)
-            raise _refused(option, "is missing", f"pass the total budget, e.g. {option} {example}")
-    print(Ledger(args.file, **_values(given)))
+    _check_budget(given, "the total budget")
+    print(dp.Ledger(args.file, **_values(given)))
 
 _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_ledger, _ledger)
 
@@ -901,8 +849,7 @@ def _add_moments(command) -> None:
 
 def _clip_of(args, source):
     "The bounds, if there are any: those given, and what follows from the dictionary"
-    from dp_knockoff.filters.moments_method import MomentsMethod
-    given = {name: getattr(args, name) for name in _CLIP if getattr(args, name) is not None}
+    given = _given(args, _CLIP)
     if args.raw:
         for name, value in given.items():
             raise _refused(_option(name, value), "has no meaning for --raw moments",
@@ -914,7 +861,7 @@ def _clip_of(args, source):
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
         raise _refused("--row-bound and --response-bound", "belong together",
                         "pass both, or neither")
-    method = MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # a budget: bounds do not depend on it
+    method = dp.MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # bounds do not depend on a budget
     method.warn_of(method.completed(source), source)
     return method.clip_for(source)
 
@@ -923,10 +870,8 @@ def _moments(args) -> None:
     from dp_knockoff.data.moments import ExactMoments
     _check_archive("--out", args.out)
     if all(path.lower().endswith(".npz") for path in args.data):
-        for name in ("target", "columns", "dictionary", *_CLIP):
-            value = getattr(args, name)
-            if value is not None:
-                raise _refused(_option(name, value), "has no meaning for moments that were collected")
+        for name, value in _given(args, ("target", "columns", "dictionary", *_CLIP)).items():
+            raise _refused(_option(name, value), "has no meaning for moments that were collected")
         for path in _releases(_paths(args)):
             raise _refused(f"{path!r}", "is a release, not moments",
                             "select from it, which adds several releases up, too")
@@ -949,43 +894,36 @@ _COMMANDS["moments"] = ("collect the moments of files, or add up saved ones (whi
 # %% ../../nbs/8_practice/cli.ipynb #9dad2faf
 def _add_experiment(command, **defaults) -> None:
     "The fields of an Experiment, and how to run it"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    for field in fields(Experiment):
-        default = defaults.get(field.name, field.default)
+    for name, field in _fields(dp.Experiment).items():
+        default = defaults.get(name, field.default)
         how = {"type": type(default)}
         if isinstance(default, bool): how = {"action": argparse.BooleanOptionalAction}
         help_text = _with_default(field.metadata["help"], default).replace("%", "%%")
-        command.add_argument(_option(field.name), default=default, help=help_text, **how)
+        command.add_argument(_option(name), default=default, help=help_text, **how)
     add = command.add_argument
     add("--seed", type=int, default=0, help="decides every number, whatever the number of jobs (default 0)")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="threads (default: one per processor)")
 
 def _experiment(args):
     "The Experiment that the arguments describe"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    given = {field.name: getattr(args, field.name) for field in fields(Experiment)}
+    given = {name: getattr(args, name) for name in _fields(dp.Experiment)}
     if given["delta"] not in ("2p/n", "1/n"): given["delta"] = _number("--delta", given["delta"])
-    return Experiment(**given)
+    return dp.Experiment(**given)
 
 # %% ../../nbs/8_practice/cli.ipynb #7c31e0b4
 def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
     from dp_knockoff.data.dictionary import as_dictionary
-    from dp_knockoff.practice.planning import plan
     dictionary = as_dictionary(args.dictionary)
     lawful = all(column.probabilities for column in dictionary.columns.values())
     usual = "products" if lawful else "moments"
     word = check_option("--method", args.method or usual, ["moments", "products"])
-    given = {name: getattr(args, name) for name in _PLANNED if getattr(args, name) is not None}
+    given = _given(args, _PLANNED)
     _check_meaning(given, word, False)
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
     method = _methods()[word](**{name: value for name, value in values.items() if name in _fields(word)})
-    found = plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
-                 rule=values.get("rule"))
+    found = dp.plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
+                    rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
           f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
@@ -1011,13 +949,10 @@ _SHARED = ("epsilon", "delta", "fdr") # fields of an Experiment that a plan with
 
 def _check_kind(args) -> None:
     "Options of the paper's experiment do not go with a dictionary, nor the others without"
-    from dataclasses import fields
-
-    from dp_knockoff.evidence.simulation import Experiment
-    usual = {field.name: field.default for field in fields(Experiment)}
+    usual = {name: field.default for name, field in _fields(dp.Experiment).items()}
     usual |= {"bounds": "corrected", "trials": 200}
     experiment = [name for name in usual if name not in _SHARED and getattr(args, name) != usual[name]]
-    table = [name for name in (*_PLANNED, *_TOLD) if getattr(args, name) is not None]
+    table = list(_given(args, (*_PLANNED, *_TOLD)))
     wrong, why = (experiment, "with") if args.dictionary else (table, "without")
     for name in wrong:
         raise _refused(_option(name), f"has no meaning {why} --dictionary")
@@ -1025,12 +960,12 @@ def _check_kind(args) -> None:
 def _plan(args) -> None:
     "Search the smallest number of rows and print it with its uncertainty"
     from dp_knockoff.evidence.simulation import METHODS
-    from dp_knockoff.practice.planning import plan, plan_warnings
+    from dp_knockoff.practice.planning import plan_warnings
     _check_kind(args)
     if args.dictionary: return _plan_table(args)
     e, method = _experiment(args), check_option("method", args.method or "two", list(METHODS))
     for warning in plan_warnings(e, method): print(f"Warning: {warning}", file=sys.stderr)
-    found = plan(e, method, args.power, args.trials, args.seed, args.jobs)
+    found = dp.plan(e, method, args.power, args.trials, args.seed, args.jobs)
     how = f", bounds {e.bounds}" if "bounds" in _fields(method) else ""
     at = found.point
     print(f"Method {method}{how}: power {args.power:g} needs about n = {found.n:,} rows "
@@ -1058,8 +993,6 @@ def _add_figure(command) -> None:
 
 def _open_folder(name: str):
     "The folder for the results, created if need be"
-    from pathlib import Path
-
     out = Path(name)
     try: out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -1074,13 +1007,13 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 def _points_as_csv(points) -> str:
     "The points as figure.csv"
     rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    return _as_csv(_COLUMNS, [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows])
+    rows = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *rows])
+    return text.getvalue()
 
 def _resumed(out, question: dict) -> list:
     "The points of an interrupted run, if it asked the same question"
-    import csv
-    import json
-
     from dp_knockoff.evidence.simulation import Point
     if not (out / "figure.csv").exists(): return []
     try:
@@ -1121,18 +1054,10 @@ def _draw_points(points, e, path) -> None:
                  f"bounds: {e.bounds}", fontsize="medium")
     save_figure(fig, path)
 
-def _size_bar(total: int, initial: int):
-    "A progress bar over sizes, on standard error"
-    from tqdm import tqdm
-    return tqdm(total=total, initial=initial, unit="size", disable=None, file=sys.stderr)
-
 # %% ../../nbs/8_practice/cli.ipynb #50457d28
 def _figure(args) -> None:
     "Simulate every size that is not done yet, writing as it goes; then table and picture"
-    import json
-    from dataclasses import asdict
-
-    from dp_knockoff.evidence.simulation import METHODS, SIZES, simulate
+    from dp_knockoff.evidence.simulation import METHODS, SIZES
     e = _experiment(args)
     methods = [word.strip() for word in args.methods.split(",") if word.strip()]
     for method in methods: check_option("--methods", method, list(METHODS))
@@ -1151,8 +1076,8 @@ def _figure(args) -> None:
         _write_text(out / "figure.csv", _points_as_csv(points))
         bar.update()
 
-    with _size_bar(len(sizes), len(sizes) - len(left)) as bar:
-        simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
+    with _bar(total=len(sizes), initial=len(sizes) - len(left), unit="size") as bar:
+        dp.simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
     points = [pt for pt in points if pt.n in sizes and pt.method in methods]
     print(_table(points, methods))
     _draw_points(points, e, out / "figure.png")
@@ -1178,17 +1103,14 @@ def _add_demo(command) -> None:
 
 def _demo(args) -> None:
     "Simulate, select, compare with the truth, draw"
-    from dp_knockoff.data.models import linear_model
-    from dp_knockoff.data.moments import Moments
-    from dp_knockoff.filters.methods import knockoff_filter
     from dp_knockoff.knockoffs.threshold import error_rates
     from dp_knockoff.practice.plots import check_picture
     check_picture(args.out)
-    X, y, beta = linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
-                              random_state=args.seed)
+    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
+                                 random_state=args.seed)
     names = [f"{'signal' if b else 'null'}{j}" for j, b in enumerate(beta)]
-    moments = Moments.from_data(X, y, names)
-    selection = knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
+    moments = dp.Moments.from_data(X, y, names)
+    selection = dp.knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
     found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
     print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, "

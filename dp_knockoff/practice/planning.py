@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -451,9 +451,10 @@ class _Simulated:
         planted = plant(self.X, s.variables, s.signals, s.share, rng, self.rate)
         y, fit = (self.mean + self.sd * part for part in (planted.y, planted.fit))
         if self.clip is not None: y = _with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
-        with one_blas_thread():
-            source = Copies(self.X, y, s, self.copies)
-            release = self._quietly(source)
+        source = Copies(self.X, y, s, self.copies)
+        with one_blas_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore") # what bounds are warned of, the outlook says once
+            release = self.method.release(source, simulation=True, random_state=rng)
             selection = select(release, fdr=self.fdr, rule=self.rule)
         fdp, power = error_rates(selection.support, planted.support)
         effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
@@ -462,12 +463,6 @@ class _Simulated:
                       float(getattr(selection.estimate, "zeta", np.nan)),
                       *self._noise(release, planted.support, fit), *self._bounds(y),
                       getattr(release, "rounds", 1), release.noise)
-
-    def _quietly(self, source):
-        "A simulated release; what its bounds are warned of, the outlook says once"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.method.release(source, simulation=True, random_state=self.rng)
 
     def _noise(self, release, support, fit) -> tuple:
         "Noise of the first round over what it is added to"
@@ -649,6 +644,7 @@ def outlook(
     random_state=0,          # an int: of everything that is drawn
 ) -> Outlook:
     "Simulate releases of plausible tables by the method itself, and say what to expect"
+    from tqdm import tqdm
     if method.word not in ("moments", "labels", "products"):
         raise InputError(f"method {method.word!r}", problem="has no outlook",
                          remedy="use moments, labels or products; plan and simulate know the paper's methods")
@@ -658,7 +654,7 @@ def outlook(
     method.guarantee(fdr, rule) # refuses a rate that is none
     many, releases = _affordable(scenario, method, tables)
     results, facts = [], []
-    for k in _with_bar(range(many)):
+    for k in tqdm(range(many), desc="plausible tables", delay=2, leave=False, disable=None):
         world = _Simulated(scenario, method, fdr, rule, stream(random_state, f"outlook {k}"))
         results.append([world.release() for _ in range(releases)])
         facts.append(world.facts)
@@ -672,11 +668,6 @@ def _affordable(s: Scenario, method, tables) -> tuple:
     releases = int(np.clip(total / _TABLES, 2, _RELEASES))
     many = int(np.clip(total / releases, 6, _TABLES)) if tables is None else check_count("tables", tables, 2)
     return many, releases
-
-def _with_bar(what):
-    "A progress bar on a terminal, after two seconds"
-    from tqdm import tqdm
-    return tqdm(what, desc="plausible tables", delay=2, leave=False, disable=None)
 
 def _summed_up(s: Scenario, method, fdr: float, rule, results: list, facts: list) -> Outlook:
     "The outlook of many releases"
@@ -757,13 +748,13 @@ def plan(
 ) -> Plan:
     "The smallest n that reaches the wanted power, by simulation"
     check_fraction("power", power, "pass the power you want, e.g. 0.8")
-    tried = {}
+    tried, known = {}, ()
     if isinstance(e, Scenario):
         least, most, precision = 2 * len(e.names) + 1, min(most, MOST_ROWS), _ROUGH
         def run(n): return outlook(replace(e, rows=n), method, fdr=fdr, rule=rule, random_state=seed)
     else:
         check_option("method", method, list(RUNS))
-        least, precision = 2 * e.p + 1, _PRECISION
+        least, precision, known = 2 * e.p + 1, _PRECISION, plan_warnings(e, method)
         if method == "moments": most = min(most, MOST_ROWS)
         def run(n): return simulate(e, [n], [method], trials, seed, jobs)[0]
 
@@ -771,16 +762,17 @@ def plan(
         if n not in tried: tried[n] = run(n)
         return tried[n]
 
-    n = _smallest(at, power, least, most, precision, partial(_why, e, method))
-    return _with_range(at, tried, n, power, least, most, e, method)
+    n = _smallest(at, power, least, most, precision, " ".join(known))
+    low, high = _range(at, tried, n, power, least, most)
+    return Plan(n, low, high, at(n), getattr(at(n), "warnings", known))
 
-def _smallest(at, power: float, least: int, most: int, precision: float, why) -> int:
+def _smallest(at, power: float, least: int, most: int, precision: float, why: str) -> int:
     "Upwards in steps of four, then bisection"
     high = least
     while at(high).power < power:
         if high >= most:
             there = f"is not reached at n={most:,} (there it is {at(high).power:.2f})"
-            raise InputError("power", power, there, f"ask for less, or change the setting. {why()}".strip())
+            raise InputError("power", power, there, f"ask for less, or change the setting. {why}".strip())
         high = min(_STEP * high, most)
     low = max(high // _STEP, least)
     while high > precision * low + 1:
@@ -789,18 +781,14 @@ def _smallest(at, power: float, least: int, most: int, precision: float, why) ->
         else: low = middle
     return high
 
-def _why(e, method) -> str:
-    "What is in the way"
-    return " ".join(plan_warnings(e, method)) if isinstance(e, Experiment) else ""
-
 def _interval_of(pt) -> tuple:
     "Between which numbers the power lies, as far as is known"
     if isinstance(pt, Outlook): return pt.uncut
     return pt.power - 2 * pt.power_se, pt.power + 2 * pt.power_se
 
-def _with_range(at, tried: dict, n: int, power: float, least: int, most: int, e, method) -> Plan:
-    "The plan, with sizes at which power is surely too low, and surely enough"
-    if isinstance(e, Scenario): # look further on both sides, where the interval ends
+def _range(at, tried: dict, n: int, power: float, least: int, most: int) -> tuple: # low, high
+    "Sizes at which power is surely too low, and surely enough"
+    if isinstance(at(n), Outlook): # look further on both sides, where the interval ends
         high, low = n, n
         while high < min(most, n * _FARTHEST) and _interval_of(at(high))[0] < power:
             high = min(2 * high, most)
@@ -808,7 +796,6 @@ def _with_range(at, tried: dict, n: int, power: float, least: int, most: int, e,
             low = max(low // 2, least)
     enough = [size for size, pt in tried.items() if size >= n and _interval_of(pt)[0] >= power]
     too_few = [size for size, pt in tried.items() if size <= n and _interval_of(pt)[1] < power]
-    warnings = plan_warnings(e, method) if isinstance(e, Experiment) else at(n).warnings
-    return Plan(n, max(too_few, default=least), min(enough, default=most), at(n), warnings)
+    return max(too_few, default=least), min(enough, default=most)
 
 _FARTHEST = 16 # times the size that was found: beyond, the range is open

@@ -110,10 +110,6 @@ def _set_title(ax, simulated: bool, text: str) -> None:
     "A title that says if the selection protects nobody because it is a simulation"
     ax.set_title(f"{text}\nsimulation: NOT private" if simulated else text, fontsize="medium")
 
-def _explain_markers(ax) -> None:
-    "A legend on white, so that no line runs through its words"
-    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best")
-
 def _lines(*parts: str) -> str:
     "Those of the parts that say something, a line each"
     return "\n".join(filter(None, parts))
@@ -141,7 +137,7 @@ def _ticks(low: float, high: float, fine: float, most: int) -> list:
         sizes = [float(f"{step}e{power}") for power in powers for step in steps]
         sizes = [size for size in sizes if fine <= size <= largest]
         if len(sizes) <= most: break
-    sizes = sizes[::-(-len(sizes) // most)]
+    sizes = sizes[::-(-len(sizes) // most)] if sizes else [largest]
     return sorted({0.0, *(t for size in sizes for t in (-size, size) if low <= t <= high)})
 
 def _set_scale(ax, which: str, values, fine: float | None) -> str: # for the axis's label
@@ -151,13 +147,8 @@ def _set_scale(ax, which: str, values, fine: float | None) -> str: # for the axi
     getattr(ax, f"set_{which}scale")("symlog", linthresh=fine)
     ticks = _ticks(low, high, fine, _TICKS[which])
     getattr(ax, f"set_{which}ticks")(ticks, [f"{t:g}" for t in ticks])
-    getattr(ax, f"{which}axis").set_minor_locator(_no_ticks())
+    getattr(ax, f"set_{which}ticks")([], minor=True)
     return f"log scale beyond {float(f'{fine:.2g}'):g}"
-
-def _no_ticks():
-    "No minor ticks"
-    from matplotlib.ticker import NullLocator
-    return NullLocator()
 
 # %% ../../nbs/8_practice/plots.ipynb #600721b8
 _DIRECTIONS = ((1, "^", "up"), (-1, "v", "down"), (0, "o", "no direction"))
@@ -185,7 +176,7 @@ def plot_selection(
     ax.set_ylabel(_lines(_MEANING[selection.label], said))
     found = f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}"
     _set_title(ax, selection.release.simulated, found)
-    _explain_markers(ax)
+    ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best") # on white, to be read
     return ax
 
 def _has_line(selection) -> bool:

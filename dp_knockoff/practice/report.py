@@ -109,11 +109,6 @@ _ROWS = 40 # of the table of variables, and of a picture
 
 _DIRECTIONS = {1: "up", -1: "down", 0: ""}
 
-def _order(selection) -> list:
-    "The selected variables first, each part by the size of its statistic"
-    order = np.argsort(-selection.W, kind="stable")
-    return sorted(order.tolist(), key=lambda j: not selection.support[j])
-
 def _variable_rows(selection, which) -> list:
     "Rows of the table: a variable each, and below it its columns if there are several"
     variables, shown = selection.release.variables, []
@@ -130,7 +125,8 @@ def _variable_rows(selection, which) -> list:
 
 def _found_table(selection) -> str:
     "The table of variables"
-    order, found = _order(selection), len(selection)
+    order = np.lexsort((-selection.W, ~selection.support)) # selected ones first, each part by size
+    found = len(selection)
     left, head, promise = len(order) - _ROWS, ["variable", selection.label, "direction"], ""
     rows = _variable_rows(selection, order[:_ROWS][:found])
     others = _variable_rows(selection, order[found:_ROWS])
@@ -197,27 +193,20 @@ def _why(selection) -> str:
     return _items(lines, "ol") + _paragraphs(unknown, free if selection.budget is not None else "")
 
 # %% ../../nbs/8_practice/report.ipynb #dc7b7395
-_PLACES = { # of constants, in a release that keeps them
-    "row_bound": ("clip.row_bound", "row_bound"), "response_bound": ("clip.response_bound", "response_bound"),
-    "response_center": ("clip.response_center", "response_center", "center"), "ranges": ("clip.ranges",),
-    "intercept": ("clip.intercept", "intercept"), "sigma": ("sigma",), "law": ("law",), "bounds": ("bounds",),
-    "rounds": ("rounds",), "rows_per_person": ("rows_per_person",)}
+_KEPT = ("row_bound", "response_bound", "response_center", "ranges", "intercept", "sigma", "law", "bounds",
+         "rounds", "rows_per_person") # constants that a release keeps itself, or in its clip
 _UNKEPT = {"labels": ("response_bound",), "one": ("row_bound", "sigma", "beta_norm"),
            "two": ("row_bound", "sigma", "beta_norm")} # constants that a release does not keep, by method
 _PUBLIC = {"row_bound": "row bound", "response_bound": "response bound", "sigma": "noise level sigma",
            "response_center": "centre of the response", "law": "distribution of the rows", "ranges": "ranges",
            "beta_norm": "bound on |beta|"}
 
-def _kept(release, place: str):
-    "What a release keeps in a place, or None"
-    for name in place.split("."): release = getattr(release, name, None)
-    return release
-
 def _constants(selection) -> dict:
     "What the release keeps of its constants, by name; None for what it does not"
     release = selection.release
-    found = {name: next((value for place in places if (value := _kept(release, place)) is not None), None)
-             for name, places in _PLACES.items()}
+    clip = getattr(release, "clip", None)
+    found = {name: getattr(clip, name, getattr(release, name, None)) for name in _KEPT}
+    found["response_center"] = getattr(release, "center", found["response_center"])
     found = {name: value for name, value in found.items()
              if isinstance(value, (bool, int, float, str)) or isinstance(value, dict) and value}
     return found | {name: None for name in _UNKEPT.get(selection.method, ())}
@@ -228,12 +217,14 @@ def _constant_in_words(value) -> str:
     if isinstance(value, dict): return ", ".join(f"{name} {a:g} to {b:g}" for name, (a, b) in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
 
+def _one(selection) -> str:
+    "What of a person's data is protected"
+    return "response" if selection.method == "labels" else "row"
+
 def _protected(selection) -> str:
     "Who is protected, in a few words"
-    k = getattr(selection.release, "rows_per_person", 1)
-    what = "response" if selection.method == "labels" else "row"
-    if k == 1: return f"everybody who has one {what} in the data"
-    return f"everybody who has at most {k} {what}s in the data"
+    k, what = getattr(selection.release, "rows_per_person", 1), _one(selection)
+    return f"everybody who has {f'one {what}' if k == 1 else f'at most {k} {what}s'} in the data"
 
 _AGAINST = ("anybody who sees the release and everything computed from it (this page, too), knows every "
             "other row and knows this program")
@@ -243,17 +234,17 @@ def _public(selection) -> str:
     rows = {"number of rows, names and groups of the columns": "always"}
     rows |= {_PUBLIC[name]: _constant_in_words(value) for name, value in _constants(selection).items()
              if name in _PUBLIC}
-    if selection.method == "labels": rows["all columns but the response"] = "not protected"
+    if _one(selection) == "response": rows["all columns but the response"] = "not protected"
     said = "Constants that must have been set without looking at the data: else nothing is promised."
     return _table(("must be public", "here"), [("", pair) for pair in rows.items()], said)
 
 def _plainly(selection) -> str:
     "Both promises in plain words, for a release that keeps them"
-    guarantee, what = selection.guarantee, "response" if selection.method == "labels" else "row"
+    guarantee = selection.guarantee
     if guarantee.simulated or guarantee.privacy is None or not guarantee.privacy.strict: return ""
-    return (f"In plain words: if any one {what} were replaced, this page would have come out the same with "
-            "almost the same probability; and of the variables that were selected, on average at most a "
-            f"fraction of {selection.fdr:g} is false. In the words of the field:")
+    return (f"In plain words: if any one {_one(selection)} were replaced, this page would have come out the "
+            "same with almost the same probability; and of the variables that were selected, on average at "
+            f"most a fraction of {selection.fdr:g} is false. In the words of the field:")
 
 def _guaranteed(selection) -> str:
     "The guarantee, for whom, against whom, and what must be public"
@@ -479,13 +470,7 @@ _SECTIONS = {"asked": "What was asked", "found": "What was found", "why": "Why n
              "not-promised": "What is not promised", "numbers": "How to read the numbers",
              "repeat": "How to repeat it", "cite": "How to cite it"}
 
-def _report_html(
-    selection,                 # a Selection
-    *,
-    title: str | None = None,  # of the page; default: what was found
-    target: str | None = None, # name of the response, which a release does not keep
-    ledger=None,               # a Ledger, or the path of one, whose entry shall be shown
-) -> str:
+def _report_html(selection, title: str | None = None, target: str | None = None, ledger=None) -> str:
     "A selection as one page of HTML, with everything in it"
     if not isinstance(selection, Selection):
         raise InputError("selection", problem=f"is a {type(selection).__name__}",
@@ -553,6 +538,6 @@ def write_report(
 ) -> Path:                     # the path written
     "Write a report about a selection: one page that loads nothing, complete or not at all"
     path = _check_report(path)
-    page = _report_html(selection, title=title, target=target, ledger=ledger)
+    page = _report_html(selection, title, target, ledger)
     def write(part): part.write_text(page, encoding="utf-8", newline="\n")
     return write_whole(path, write)

@@ -18,7 +18,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.errors import InputError, check_given, check_option, listed, stream
-from ..data.clip import INTERCEPT, Clip
+from ..data.clip import INTERCEPT
 from ..data.cluster import is_dask
 from ..data.dictionary import as_dictionary
 from ..data.moments import ExactMoments, Moments, fresh_id
@@ -49,16 +49,13 @@ from ..selection.rules import SIMULATION, as_rule
 __all__ = ['DPKnockoffSelector', 'ReleaseSelector']
 
 # %% ../../nbs/8_practice/selector.ipynb #5826a887
-_FIELDS = ("epsilon", "delta", "law", "row_bound", "response_bound", "ranges", "rows_per_person") # of methods
-
-def _given(params: dict) -> dict:
-    "Those fields of a method that a selector's parameters give"
-    usual = dict.fromkeys(_FIELDS) | {"rows_per_person": 1}
-    return {name: params[name] for name in _FIELDS if params[name] is not usual[name]}
+_FIELDS = dict.fromkeys(("epsilon", "delta", "law", "row_bound", "response_bound", "ranges")) | {
+    "rows_per_person": 1} # of methods, with what says that nothing was given
 
 def _method_of(params: dict) -> Method:
     "The method object that was passed, or the method of a word with the fields that the selector has"
-    method, given = params["method"], _given(params)
+    method = params["method"]
+    given = {name: params[name] for name, usual in _FIELDS.items() if params[name] is not usual}
     if isinstance(method, Method):
         if params["fit_intercept"] is False and "intercept" in takes(method.word): given["intercept"] = False
         for name, value in given.items():
@@ -304,9 +301,9 @@ def _check_sums(method: Method, described: bool) -> None:
             raise InputError(name, value, f"needs passes of its own, {once}",
                              "pass a public number, or call fit")
 
-def _clip_of_sums(method: Method, source: Source) -> Clip | None:
-    "The bounds in which a method's rows can be summed once and for all; None: rows as they are"
-    return method.clip_for(source) if isinstance(method, MomentsMethod) else None
+def _summed(method: Method, source: Source):
+    "Sums of the rows, in the bounds of a method that has some"
+    return source(method.clip_for(source) if isinstance(method, MomentsMethod) else None)
 
 # %% ../../nbs/8_practice/selector.ipynb #5286dce8
 class _Collected(Source):
@@ -402,13 +399,10 @@ def _counted(count: int, what: str) -> str: return f"{count} {what}{'s' * (count
 # %% ../../nbs/8_practice/selector.ipynb #fcc2b186
 _MANY = 10 # fits, as an example: two candidates in five folds
 
-def _to_come(method: Method) -> Entry:
-    "The entry of a release that is not made yet"
-    return Entry.now("next", method.word, "?", analytic_ratio(method.budget), method.budget, False)
-
 def _what_it_comes_to(method: Method, before: list, ledger, start: str) -> str:
     "The sentence for a further release; before: the entries of the account"
-    one, simulated = _to_come(method), sum(entry.simulated for entry in before)
+    one = Entry.now("next", method.word, "?", analytic_ratio(method.budget), method.budget, False)
+    simulated = sum(entry.simulated for entry in before)
     text = (f"{start} spends again: together {_composed([*before, one], ledger)} by composition, for "
             f"everyone whose {_protected(method.word)} is in all of them")
     if isinstance(method, PaperMethod):
@@ -421,7 +415,7 @@ def _what_it_comes_to(method: Method, before: list, ledger, start: str) -> str:
         "refuses, or choose fdr and rule by ReleaseSelector, which selects from one release for nothing")
 
 # %% ../../nbs/8_practice/selector.ipynb #5ce64578
-_RESULTS = ("selection_", "W_", "threshold_", "signs_")
+_RESULTS = ("selection_", "W_", "threshold_", "signs_", "_made_from", "_columns")
 _NOT_YET = "no result is drawn yet: call fit, or finish after partial_fit"
 
 class _Selected(SelectorMixin, BaseEstimator):
@@ -437,7 +431,7 @@ class _Selected(SelectorMixin, BaseEstimator):
 
     def _forget(self) -> None:
         "Drop the results"
-        for name in (*_RESULTS, "_made_from", "_columns"): vars(self).pop(name, None)
+        for name in _RESULTS: vars(self).pop(name, None)
 
     def __sklearn_is_fitted__(self): return "selection_" in vars(self)
 
@@ -674,8 +668,8 @@ class DPKnockoffSelector(_Accountable):
             raise InputError("partial_fit", problem="after the result was drawn would need a second one",
                              remedy=f"call fit with all rows{again}, or partial_fit of a clone")
         first = self._moments is None
-        if not first: self._in_bounds(method, self._collected(method))  # refuses other bounds
-        part = self._in_bounds(method, self._open(method, X, y, first, least=1))
+        if not first: _summed(method, self._collected(method))  # refuses other bounds
+        part = _summed(method, self._open(method, X, y, first, least=1))
         self._moments = part if first else self._moments + part
         if first: self._encoding = self._dictionary()
         return self
@@ -690,8 +684,6 @@ class DPKnockoffSelector(_Accountable):
         with self._watched(before):
             del self._moments  # nobody else can release them meanwhile
             return self._draw(method, rule, source)
-
-    def _in_bounds(self, method: Method, source: Source): return source(_clip_of_sums(method, source))
 
     def _dictionary(self): return None if self.dictionary is None else as_dictionary(self.dictionary)
 
@@ -786,7 +778,9 @@ class ReleaseSelector(_Selected):
         known = tuple(dict.fromkeys(made_from))
         width = len(_labels(X)) if is_table(X) else as_matrix(X).shape[1]
         different = ""
-        if labels: different = _difference(list(labels), sorted(known, key=_place(labels)), "the release")
+        if labels:
+            in_place = sorted(known, key=lambda name: labels.index(name) if name in labels else -1)
+            different = _difference(list(labels), in_place, "the release")
         elif width != len(known): different = f"has {width} columns, and the release {len(known)}"
         if different:
             how = f"pass the columns of the release, {listed(known)}, and the dictionary, if any"
@@ -801,7 +795,3 @@ class ReleaseSelector(_Selected):
         groups = getattr(release, "groups", None) or {}
         factors = {label: name for name, members in groups.items() if name in labels for label in members}
         return tuple(factors.get(name, name) for name in names)
-
-def _place(labels: tuple):
-    "Sorts names as they stand among the labels, others first"
-    return lambda name: labels.index(name) if name in labels else -1

@@ -32,7 +32,7 @@ from dp_knockoff.filters.products_method import ProductsRelease
 from dp_knockoff.knockoffs.laws import Gaussian
 from dp_knockoff.knockoffs.statistics import Statistic
 from dp_knockoff.practice import cli, planning
-from dp_knockoff.practice.cli import main, parser
+from dp_knockoff.practice.cli import _parser, main
 from dp_knockoff.practice.planning import outlook
 from dp_knockoff.privacy.ledger import Ledger
 from dp_knockoff.privacy.samplers import NumpySampler, SecureSampler
@@ -806,7 +806,7 @@ def parameters():
 
 
 def test_options_are_the_parameters_of_methods_and_rules():
-    args = parser().parse_args(["select", "t.csv"])
+    args = _parser().parse_args(["select", "t.csv"])
     for name in parameters(): assert getattr(args, name) is None
 
 
@@ -875,7 +875,7 @@ def test_every_command_has_help_of_80_columns_with_examples(capsys, monkeypatch,
 @pytest.mark.parametrize("line", [line for lines in cli._LINES.values() for line in lines])
 def test_every_example_parses(line):
     words = shlex.split(line.replace("\\\n", " "))
-    assert words[0] in cli._COMMANDS and parser().parse_args(words).command == words[0]
+    assert words[0] in cli._COMMANDS and _parser().parse_args(words).command == words[0]
 
 
 def test_examples_of_the_first_help_run_as_they_stand(capsys, monkeypatch, folder):
@@ -954,21 +954,21 @@ def test_what_may_have_been_meant_is_said_in_one_sentence(capsys, name):
 
 def test_options_are_words_of_python():
     "But for what only a command line has, and the older name of --simulation"
-    args = vars(parser().parse_args(["select", "t.csv"]))
+    args = vars(_parser().parse_args(["select", "t.csv"]))
     python = {"data", "columns", "dictionary", "groups", "method", "ledger", "simulation", "target",
               *parameters()}
     own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows",
            *cli._TOLD}
     assert set(args) - own == python
     for other, more in (("release", ["--out", "r.npz"]), ("moments", ["--out", "m.npz"])):
-        theirs = vars(parser().parse_args([other, "t.csv", *more]))
+        theirs = vars(_parser().parse_args([other, "t.csv", *more]))
         assert set(theirs) - {"raw"} <= set(args)
-    old, new = (parser().parse_args(["select", "t.csv", word]) for word in ("--simulate", "--simulation"))
+    old, new = (_parser().parse_args(["select", "t.csv", word]) for word in ("--simulate", "--simulation"))
     assert old == new and old.simulation is True
 
 
 def test_a_parser_can_be_used_twice():
-    top = parser()
+    top = _parser()
     for seed in (1, 2): assert top.parse_args(["select", "t.csv", "--seed", str(seed)]).seed == seed
 
 
@@ -1021,8 +1021,8 @@ def test_figure_knows_all_methods_that_can_be_simulated(capsys):
 @pytest.mark.parametrize("command", ["figure", "plan"])
 def test_simulations_have_a_delta_that_protects(command, capsys, monkeypatch):
     "Not the paper's 2p/n, which can be asked for"
-    assert parser().parse_args([command]).delta == "1e-6"
-    assert parser().parse_args([command, "--delta", "2p/n"]).delta == "2p/n"
+    assert _parser().parse_args([command]).delta == "1e-6"
+    assert _parser().parse_args([command, "--delta", "2p/n"]).delta == "2p/n"
     monkeypatch.setenv("COLUMNS", "1000")
     with pytest.raises(SystemExit): main([command, "--help"])
     said = capsys.readouterr().out

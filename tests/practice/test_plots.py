@@ -195,6 +195,9 @@ def test_ticks_of_a_logarithmic_axis_can_be_read():
         ax = plot_selection(decided(bent, W=W * far, threshold=2.0 * far), axes())
         labels = [tick.get_text() for tick in ax.get_yticklabels()]
         assert "0" in labels and 4 <= len(labels) <= 11 and len(set(labels)) == len(labels)
+    near = decided(bent, W=np.full(12, 2.25), threshold=2.25, support=W > 0)  # no round number in between
+    ax = plot_selection(near, axes(), scale="symlog")
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0", "2.25"]
 
 
 def test_scales_that_cannot_be():
