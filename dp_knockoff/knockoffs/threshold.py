@@ -31,7 +31,9 @@ def check_fdr(fdr) -> float:
     "A false discovery rate, or a sentence"
     return check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
 
-def _sorted_counts(W: np.ndarray) -> tuple: # each (..., p): magnitudes, #{W <= -t}, #{W >= t}, may t be a threshold?
+def _sorted_counts(
+    W: np.ndarray, # (..., p)
+) -> tuple:        # each (..., p): magnitudes t, #{W <= -t}, #{W >= t}, may t be a threshold?
     "Magnitudes in falling order, and what stands at and beyond each of them"
     W = np.asarray(W, dtype=float)
     if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
@@ -79,7 +81,7 @@ def open_threshold(
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #d0e2f2ea
 def _any_fails(heads: np.ndarray, p: int) -> float:
-    "The probability that, in p fair tosses, for some b more than heads[b - 1] heads come before tail number b"
+    "The chance that, in p fair tosses, more than heads[b - 1] heads come before tail number b, for some b"
     chance, lost = np.zeros(p + 1), 0.0 # by the number of tails
     chance[0], tails = 1.0, np.arange(p + 1)
     for tosses in range(1, p + 1):
