@@ -337,6 +337,7 @@ def _evidence(selection) -> _Evidence:
     owner = dict(zip(release.columns, variables.index))
     pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
     m, q = len(selection.W), selection.fdr
+    if getattr(rule, "smallest_effect", None): z = selection.W # beyond what does not matter
     z = np.minimum(np.nan_to_num(z), _LARGEST_Z)
     return _Evidence(beta, V, z, rule.need(m, q), rule.least(q), copied, pairs)
 

@@ -190,7 +190,8 @@ def open_by_threshold(
     return (float(size[best]), float(level[best])) if level[best] < 1 else (np.inf, 1.0)
 
 # %% ../../nbs/4_selection/10_inference.ipynb #4752a034
-_DRAWS = 999 # of noise
+_DRAWS = 999  # of noise
+_RIDGE = 1e-6 # more noise than there is, so that rounding leaves a covariance positive definite
 
 def null_pvalues(
     V: np.ndarray,        # p x p: covariance of the estimates
@@ -203,7 +204,7 @@ def null_pvalues(
     from scipy.special import gammaincc, ndtr
     se = np.sqrt(np.diag(V))
     C = V / np.outer(se, se)
-    e = rng.standard_normal((draws, len(se))) @ np.linalg.cholesky(C + 1e-10 * np.eye(len(se))).T
+    e = rng.standard_normal((draws, len(se))) @ np.linalg.cholesky(C + _RIDGE * np.eye(len(se))).T
     if not variables.grouped: return ndtr(-np.abs(e)) + ndtr(-np.abs(e) - 2 * least / se)
     squares = np.empty((draws, len(variables)))
     for j in range(len(variables)):

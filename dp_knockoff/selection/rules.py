@@ -70,14 +70,14 @@ class Privacy:
 
     def event(self):
         "A DpEvent of the package dp_accounting, whose unit of privacy is the one of this promise"
-        try: import dp_accounting # noqa: I001 - of those who have it
+        try: events = __import__("dp_accounting")
         except ImportError:
             raise InputError("dp_accounting", problem="is not installed",
                              remedy="pip install dp-accounting") from None
         if not self.strict:
             raise InputError("this promise", problem="is not one for every pair of neighbours",
                              remedy="no accountant covers it")
-        return dp_accounting.GaussianDpEvent(1 / analytic_ratio(Budget(self.epsilon, self.delta)))
+        return events.GaussianDpEvent(1 / analytic_ratio(Budget(self.epsilon, self.delta)))
 
 @dataclass(frozen=True)
 class Control:

@@ -158,3 +158,15 @@ def test_without_the_package_an_event_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(InputError, match="dp_accounting is not installed: pip install dp-accounting"):
         LABELS.privacy.event()
+
+
+def test_a_selector_asks_for_any_rate():
+    from dp_knockoff.practice.selector import DPKnockoffSelector
+    public = dict(epsilon=20.0, delta=1e-3, row_bound=4.0, response_bound=6.0)
+    model = DPKnockoffSelector(**public, fdr="any", simulation=True, random_state=0).fit(X, Y)
+    assert model.selection_.any_rate and model.selection_.rule == BenjaminiYekutieli()
+
+
+def test_a_diagnosis_knows_what_does_not_matter():
+    found = select(LABELS, smallest_effect=2.0)
+    assert len(found) == 0 and "The largest |z| of 12 variables is 0" in found.explain()
