@@ -293,7 +293,7 @@ class Selection:
         names=None,         # any variables, picked before or after looking; default: those selected
         level: float = .95, # with which probability this holds for all sets together
     ) -> int:
-        "How many of these variables are true discoveries, at least"
+        "How many of these variables are true discoveries, at least: for all sets together, whatever was seen"
         check_level(level)
         which = self.support
         if names is not None:
@@ -355,7 +355,8 @@ class Selection:
         library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
     ):
         "One row per variable, as a data frame; in pandas, attrs has the note on true discoveries"
-        frame, table = self.table().to_frame(library), self.table()
+        table = self.table()
+        frame = table.to_frame(library)
         if hasattr(frame, "attrs"): frame.attrs["note"] = table.note
         return frame
 
