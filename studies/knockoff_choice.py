@@ -92,7 +92,7 @@ def designs_table() -> list:
 # --- e-BH beside the other rules ---
 
 EBH = [(60, 40, .09, .5, 1), (200, 150, .1, .5, 1), (400, 300, .1, 0, 1), (200, 20, .12, 0, 1),
-       (150, 120, .05, .3, 3), (150, 30, .07, .3, 3)] # columns, signals, size, correlation, columns of a variable
+       (150, 120, .05, .3, 3), (150, 30, .07, .3, 3)] # columns, signals, size, correlation, group
 
 def ebh_rates(p, k, size, rho, group, trials: int = 6) -> dict: # rule -> (FDR, power)
     found = {}
