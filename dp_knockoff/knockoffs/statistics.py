@@ -304,7 +304,7 @@ def _can_tell(A: np.ndarray) -> np.ndarray: # (..., p)
     size, across = np.diagonal(A, axis1=-2, axis2=-1), np.diagonal(A, A.shape[-1] // 2, -2, -1)
     size = np.add(*np.split(size, 2, axis=-1)) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        distance = np.where(size > 0, 1 - across / size, 0.0)
+        distance = np.where(size != 0, np.abs(1 - across / size), 0.0) # noisy matrices may have any sign
     return distance >= _LEAST_DISTANCE * np.median(distance, axis=-1, keepdims=True)
 
 @dataclass(frozen=True)
