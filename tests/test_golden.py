@@ -12,7 +12,10 @@ statistics moved by at most 3e-5 of the largest entry, and no selection changed;
 not move. Then all cases of `moments`, which got steered rounds, a covariance that is right and another rule
 of its own (cases that ask for a statistic, s or offset now ask for knockoffs, which was the rule before), and
 those of `products`, whose squares have less noise. Then the three cases of `moments` with ranges, since
-values beyond a range count as its ends there too, as they did everywhere else; no selection changed.
+values beyond a range count as its ends there too, as they did everywhere else; no selection changed. Then
+the cases of `none` that leave s to the method, whose default became mvr; those with s="sdp" where knockoffs
+that are next to their originals can no longer be selected; and the case of `labels` without a row bound and
+a rule, whose defaults became the usual norm of a row and bh.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here
@@ -248,11 +251,11 @@ CASES = {
 
     "labels": case("labels", "people/array", **LABELS, response_bound=6.0, random_state=164),
     "labels, row bound, centre": case(
-        "labels", "people/pandas", **LABELS, response_bound=3.0, row_bound=2.0, response_center=.6, s="sdp",
-        statistic=("path", "csm"), offset=0, fdr=.1, random_state=40),
+        "labels", "people/pandas", **LABELS, response_bound=3.0, row_bound=2.0, response_center=.6,
+        rule="knockoffs", s="sdp", statistic=("path", "csm"), offset=0, fdr=.1, random_state=40),
     "labels, row bound, no intercept": case(
-        "labels", "people/arrow", **LABELS, response_bound=6.0, row_bound=2.0, intercept=False, s="lam_min",
-        statistic=("ols", "csm"), fdr=.5, sampler=43, random_state=41),
+        "labels", "people/arrow", **LABELS, response_bound=6.0, row_bound=2.0, intercept=False,
+        rule="knockoffs", s="lam_min", statistic=("ols", "csm"), fdr=.5, sampler=43, random_state=41),
 
     "products": case("products", "people/array", **PRODUCTS, law="rows", random_state=110),
     "products, one round, ranges, centre": case(

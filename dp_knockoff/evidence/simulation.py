@@ -592,7 +592,8 @@ def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, 
     statistic = Statistic(contrast=e.contrast)
 
     def none():
-        return knockoff_filter(X, y, fdr=e.fdr, statistic=statistic, intercept=False, random_state=rng)
+        return knockoff_filter(X, y, fdr=e.fdr, s="lam_min", statistic=statistic, intercept=False,
+                               random_state=rng)
     def one(): return ask("one", X, y, **spent, **public, statistic=statistic, repaired=e.repaired)
     def two(): return ask("two", X, y, **spent, **public, statistic=statistic)
     def moments():

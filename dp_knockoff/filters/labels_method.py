@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..privacy.mechanisms import Budget, check_budget, warn_budget
 from ..privacy.samplers import as_sampler
 from ..selection.diagnosis import bound_finding, collinear_pairs, column_findings, gain
 from ..selection.release import Estimate, Method
-from ..selection.rules import Conditions, Privacy, together
+from ..selection.rules import BH, Conditions, Privacy, together
 
 # %% auto #0
 __all__ = ['LabelSums', 'LabelsRelease', 'LabelsMethod']
@@ -41,22 +42,23 @@ def _label_sums(X, y, names: tuple, clip: Clip) -> LabelSums:
     weighted = Z * w[:, None]
     return LabelSums(summariser(names, clip)(X, y), weighted.T @ weighted)
 
-def _longest_row(source, limits: dict) -> float:
-    "The largest norm of a row of x within the limits of its columns: public, like the design"
+def _usual_row(source, limits: dict) -> float:
+    "The usual norm of a row of x, within the limits of its columns: public, like the design"
     if source.once:
-        problem = "can be read only once, and the longest row is looked for first"
+        problem = "can be read only once, and the usual norm of a row is looked for first"
         raise InputError("this source", problem=problem,
                          remedy="pass row_bound, a file, or a function that returns a fresh iterator")
     ends = np.array([limits.get(name, (-np.inf, np.inf)) for name in source.names]).T
-    return source.collect(partial(_Longest.of, ends=ends)).norm
+    squares, n = source.collect(partial(_Squares.of, ends=ends))
+    return float(f"{np.sqrt(squares / n):.2g}") or 1.0 # rounded: the same in whatever order rows were read
 
-@dataclass(frozen=True)
-class _Longest:
-    "The longest row of several blocks"
-    norm: float
+class _Squares(NamedTuple):
+    "The sum of the squared norms of rows"
+    total: float
+    n: int
     @classmethod
-    def of(cls, X, y, ends): return cls(float(np.linalg.norm(np.clip(X, *ends), axis=1).max()))
-    def __add__(self, other): return _Longest(max(self.norm, other.norm))
+    def of(cls, X, y, ends): return cls(float((np.clip(X, *ends)**2).sum()), len(X))
+    def __add__(self, other): return _Squares(self.total + other.total, self.n + other.n)
 
 # %% ../../nbs/6_filters/18_labels_method.ipynb #600dc844
 def _rescale(names) -> str:
@@ -100,6 +102,7 @@ class LabelsRelease(_Promise, CanonicalRelease):
     groups: dict = field(default_factory=dict) # several columns that are one variable
     response_center: float = 0.0               # public centre of the response, which was subtracted
     method = "labels"
+    rule = BH()
     unknown = ("how many responses were clamped",)
 
     @property
@@ -159,7 +162,7 @@ class LabelsMethod(_Promise, Method):
     sigma: float | None = field(default=None, metadata={
         "help": "the regression noise's standard deviation, public"})
     row_bound: float | None = field(default=None, metadata={
-        "help": "rows of x are scaled to at most this norm; default: not at all"})
+        "help": "rows of x are scaled to at most this norm; default: the usual norm of a row of the design"})
     response_center: float | None = field(default=None, metadata={
         "help": "public centre of the response; default: the dictionary's, or 0"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
@@ -191,9 +194,9 @@ class LabelsMethod(_Promise, Method):
         center, bound = sizes.response(center, self.response_bound, "response_bound=... (a public number)")
         return replace(self, response_center=center, response_bound=bound)
 
-    def _make_clip(self, longest: float, limits=None) -> Clip:
-        "The bounds; where no row bound was given, the longest row is one; 1 and 0 for what is not known yet"
-        row_bound = longest if self.row_bound is None else self.row_bound
+    def _make_clip(self, usual: float, limits=None) -> Clip:
+        "The bounds; where no row bound was given, the usual row is one; 1 and 0 for what is not known yet"
+        row_bound = usual if self.row_bound is None else self.row_bound
         return Clip(row_bound, 1.0 if self.response_bound is None else self.response_bound, None,
                     0.0 if self.response_center is None else self.response_center, self.intercept, ones=1.0,
                     limits=limits)
@@ -208,8 +211,8 @@ class LabelsMethod(_Promise, Method):
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger,
                           mu=mu, budget=self.budget, what=self.word, unit=unit, id=fresh_id())
         self._make_clip(1.0).bind(source.names) # refuses columns that do not fit, before the pass
-        longest = _longest_row(source, limits) if self.row_bound is None else self.row_bound
-        clip = self._make_clip(longest, limits)
+        usual = _usual_row(source, limits) if self.row_bound is None else self.row_bound
+        clip = self._make_clip(usual, limits)
         sums = source.collect(partial(_label_sums, names=source.names, clip=clip))
         m = sums.moments
         m.check_design()

@@ -121,7 +121,7 @@ def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate(_Exact, Method):
     "The fixed-X knockoff filter: exact moments, exact FDR, no privacy"
-    s: object = field(default="lam_min", metadata={"help": "'lam_min', 'equi', 'sdp', 'mvr', or p numbers"})
+    s: object = field(default="mvr", metadata={"help": "'mvr', 'lam_min', 'equi', 'sdp', or p numbers"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
     sigma: object = field(default=None, metadata={
         "help": "only for n < 2p: the noise's standard deviation, or 'estimate'"})
@@ -166,8 +166,8 @@ def knockoff_filter(
     data,                   # array, table, file(s), chunks, Dask collection, Moments, or a Source
     y=None,                 # the response, or its column's name
     *,
-    fdr: float = 0.2,       # q: the wanted bound on the false discovery rate
-    s="lam_min",            # "lam_min", "equi", "sdp", "mvr", or p numbers
+    fdr: float | str = 0.2, # q: the wanted bound on the false discovery rate; or "any"
+    s="mvr",                # "mvr", "lam_min" (the paper's), "equi", "sdp", or p numbers
     statistic=None,         # a Statistic, or a function f(A, b) -> p numbers; default: the method's own
     offset: int = 1,        # 1: knockoff+; 0: modified rate only
     intercept: bool = True, # does the model have an intercept?
@@ -210,7 +210,7 @@ def question_of(
     options = {name: values.get(name) for name in ("statistic", "s", "offset")}
     asked = {"fdr": values.get("fdr"), "sigma": values.get("sigma")}
     asked = {name: value for name, value in asked.items() if value is not None}
-    return {"fdr": .2, "rule": as_rule(values.get("rule"), own, **options)} | asked
+    return {"fdr": .2, "rule": as_rule(values.get("rule"), own, values.get("fdr"), **options)} | asked
 
 def ask(
     word: str,   # a method
@@ -247,7 +247,7 @@ def private_filter(
     response_bound=None,    # scaled responses are clamped to at most this size; or "private";
                             # default of both: what follows from the dictionary
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of different units
-    fdr: float = 0.2,       # the wanted bound on the false discovery rate
+    fdr: float | str = 0.2, # the wanted bound on the false discovery rate; or "any"
     rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; default: its own
     rows_per_person: int = 1, # protect up to this many rows of a person together
     ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn

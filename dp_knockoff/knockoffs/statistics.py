@@ -297,6 +297,16 @@ ESTIMATES = {"ols": ols, "ridge": ridge, "lasso": lasso, "path": _entry_points}
 CONTRASTS = {"csm": csm, "lcd": lcd}
 _PENALISED = ("ridge", "lasso")
 
+_LEAST_DISTANCE = .01 # of a knockoff from its original, relative to the usual one: nearer ones cannot tell
+
+def _can_tell(A: np.ndarray) -> np.ndarray: # (..., p)
+    "Which columns are far enough from their knockoffs for the sign of W to mean something"
+    size, across = np.diagonal(A, axis1=-2, axis2=-1), np.diagonal(A, A.shape[-1] // 2, -2, -1)
+    size = np.add(*np.split(size, 2, axis=-1)) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.where(size != 0, np.abs(1 - across / size), 0.0) # noisy matrices may have any sign
+    return distance >= _LEAST_DISTANCE * np.median(distance, axis=-1, keepdims=True)
+
 @dataclass(frozen=True)
 class Statistic:
     "W = contrast(estimate(A, b)): one number a variable"
@@ -320,7 +330,8 @@ class Statistic:
     ) -> np.ndarray:    # (..., number of variables)
         "The statistics W of a problem, or of a batch"
         more = () if self.penalty is None else (self.penalty,)
-        found = ESTIMATES[self.estimate](A, b, *more)
+        telling = _can_tell(A)
+        found = ESTIMATES[self.estimate](A, b, *more) * np.concatenate([telling, telling], axis=-1)
         if variables is not None:
             found = np.concatenate([variables.norms(half) for half in np.split(found, 2, axis=-1)], axis=-1)
         return CONTRASTS[self.contrast](found)

@@ -5,12 +5,15 @@
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #d99dfedf
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..core.errors import InputError, check_fraction, check_option
 
 # %% auto #0
-__all__ = ['error_rates', 'check_fdr', 'knockoff_threshold', 'rate_in_words', 'e_values', 'ebh_threshold']
+__all__ = ['error_rates', 'check_fdr', 'knockoff_threshold', 'rate_in_words', 'open_threshold', 'sign_bounds', 'true_discoveries',
+           'e_values', 'ebh_threshold']
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #6ab74066
 def error_rates(
@@ -28,6 +31,19 @@ def check_fdr(fdr) -> float:
     "A false discovery rate, or a sentence"
     return check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
 
+def _sorted_counts(
+    W: np.ndarray, # (..., p)
+) -> tuple:        # each (..., p): magnitudes t, #{W <= -t}, #{W >= t}, may t be a threshold?
+    "Magnitudes in falling order, and what stands at and beyond each of them"
+    W = np.asarray(W, dtype=float)
+    if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
+        holds = " and holds NaN" if np.isnan(W).any() else ""
+        raise InputError("W", problem=f"has shape {W.shape}{holds}", remedy="pass one number per variable")
+    W = np.take_along_axis(W, np.argsort(-np.abs(W), axis=-1, kind="stable"), axis=-1)
+    t = np.abs(W)
+    last_of_ties = np.append(t[..., 1:] < t[..., :-1], np.ones((*t.shape[:-1], 1), bool), axis=-1)
+    return t, np.cumsum(W < 0, axis=-1), np.cumsum(W > 0, axis=-1), last_of_ties & (t > 0)
+
 def knockoff_threshold(
     W: np.ndarray,   # statistics, (..., p): a batch along the leading axes
     fdr: float,      # q
@@ -36,16 +52,8 @@ def knockoff_threshold(
     "Equation (8): the smallest threshold whose estimated false discovery proportion is at most q"
     check_fdr(fdr)
     check_option("offset", offset, [0, 1])
-    W = np.asarray(W, dtype=float)
-    if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
-        holds = " and holds NaN" if np.isnan(W).any() else ""
-        raise InputError("W", problem=f"has shape {W.shape}{holds}", remedy="pass one number per variable")
-    W = np.take_along_axis(W, np.argsort(-np.abs(W), axis=-1, kind="stable"), axis=-1)
-    t = np.abs(W)
-    below = np.cumsum(W < 0, axis=-1)
-    above = np.cumsum(W > 0, axis=-1)
-    last_of_ties = np.append(t[..., 1:] < t[..., :-1], np.ones((*t.shape[:-1], 1), bool), axis=-1)
-    fits = ((offset + below) / np.maximum(above, 1) <= fdr) & last_of_ties & (t > 0)
+    t, below, above, stands = _sorted_counts(W)
+    fits = ((offset + below) / np.maximum(above, 1) <= fdr) & stands
     return np.where(fits, t, np.inf).min(axis=-1)
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #e022dc15
@@ -56,6 +64,66 @@ def rate_in_words(
     "What the threshold bounds"
     if offset: return f"FDR <= {fdr:g}"
     return f"E[V / (R + {1 / fdr:g})] <= {fdr:g} (a modified FDR)"
+
+# %% ../../nbs/2_knockoffs/06_threshold.ipynb #7e650f51
+_USUAL_RATE = .2 # a rate chosen afterwards is at most this wherever the filter at this rate selects anything
+
+def open_threshold(
+    W: np.ndarray, # statistics, (..., p): a batch along the leading axes
+) -> tuple:        # thresholds and levels, (...): infinite and 1 where nothing is selected
+    "The first threshold with an estimated proportion of at most .2, or with no negative statistic beyond it"
+    t, below, above, stands = _sorted_counts(W)
+    estimate = (1 + below) / np.maximum(above, 1)
+    stops = ((estimate <= _USUAL_RATE) | (below == 0)) & stands
+    T = np.where(stops, t, np.inf).min(axis=-1)
+    level = np.where(stops & (t == T[..., None]), estimate, np.inf).min(axis=-1)
+    return np.where(level < 1, T, np.inf), np.minimum(level, 1.0)
+
+# %% ../../nbs/2_knockoffs/06_threshold.ipynb #d0e2f2ea
+def _any_fails(heads: np.ndarray, p: int) -> float:
+    "The chance that, in p fair tosses, more than heads[b - 1] heads come before tail number b, for some b"
+    chance, lost = np.zeros(p + 1), 0.0 # by the number of tails
+    chance[0], tails = 1.0, np.arange(p + 1)
+    for tosses in range(1, p + 1):
+        chance = chance / 2
+        chance[1:] += chance[:-1].copy()
+        over = (tosses - tails > heads) & (chance > 0)
+        lost += chance[over].sum()
+        chance[over] = 0.0
+    return float(lost)
+
+@lru_cache(maxsize=256)
+def _most_heads(
+    p: int,       # tosses
+    alpha: float, # probability of failing
+) -> np.ndarray:  # (p + 1)
+    "h_b: how many heads there are at most before tail number b = 1, 2, ..., for all b together"
+    from scipy.stats import nbinom
+    def heads(eta): return nbinom.isf(eta, np.arange(1, p + 2), .5).astype(int)
+    low, high = alpha / (2 * p + 2), alpha # a sum over all b fits; one b by itself needs all of alpha
+    for _ in range(30):
+        middle = np.sqrt(low * high)
+        if _any_fails(heads(middle), p) <= alpha: low = middle
+        else: high = middle
+    return heads(low)
+
+def sign_bounds(
+    W: np.ndarray, # p statistics
+    level: float,  # 1 - alpha
+) -> tuple:        # cuts, and how many nulls there are at most with W beyond each, all together
+    "Theorem 06.14: what the signs say about the number of nulls beyond a cut"
+    most = _most_heads(len(W), 1 - level)
+    cuts = np.append(np.sort(-W[W < 0])[::-1], 0.0)
+    return cuts, most[:len(cuts)]
+
+def true_discoveries(
+    sizes: np.ndarray, # of the variables in the set
+    cuts: np.ndarray,  # see `sign_bounds`
+    most: np.ndarray,  # nulls beyond each cut, at most
+) -> int:
+    "How many of the set are no nulls, at least"
+    beyond = len(sizes) - np.searchsorted(np.sort(sizes), cuts, side="right")
+    return int(max((beyond - most).max(initial=0), 0))
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #f411c7fa
 def e_values(

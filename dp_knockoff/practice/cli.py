@@ -200,6 +200,8 @@ def _count(option: str, text: str) -> int:
     if not value.is_integer(): raise InputError(option, text, "is not a whole number")
     return int(value)
 
+def _rate(option: str, text: str): return text if text == "any" else _number(option, text)
+
 def _plain(option: str, text: str): return text if text in _WORDS else _number(option, text)
 
 def _word(option: str, text: str) -> str: return text
@@ -254,9 +256,10 @@ def _law(option: str, path: str):
 
 # %% ../../nbs/8_practice/cli.ipynb #547e838d
 _OPTIONS = { # parameters that are not plain numbers: what to write, how it is read, help if not the field's
-    "fdr": ("Q", _number, "false discovery rate to stay below (default 0.2)"),
-    "rule": ("RULE", _word, "knockoffs (default for labels); or tests of the estimates: bh "
-             "(Benjamini-Hochberg, default for moments), dbh (adjusted for dependence), "
+    "fdr": ("Q", _rate, "false discovery rate to stay below, fixed beforehand (default 0.2); any: the "
+            "selection has its own level"),
+    "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh "
+             "(Benjamini-Hochberg, default for moments and labels), dbh (adjusted for dependence), "
              "by (any dependence); or ebh (many draws of knockoffs); "
              "--statistic, --s and --offset are for knockoffs"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
@@ -520,7 +523,8 @@ def _word_of(args) -> str:
 def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
     from dp_knockoff.selection.rules import as_rule
-    rule = as_rule(values.get("rule"), own)
+    if own is None and "rule" not in values: rule = None # the release's own
+    else: rule = as_rule(values.get("rule"), own, values.get("fdr"))
     options = {name: values[name] for name in _fields(dp.KnockoffPlus) if name in values}
     if not options: return rule
     if isinstance(rule, dp.KnockoffPlus): return dp.KnockoffPlus(**options)

@@ -174,7 +174,8 @@ def plot_selection(
     _name_variables(ax, [selection.names[j] for j in order], size)
     none = "" if len(selection) else " (no threshold qualifies)"
     ax.set_ylabel(_lines(_MEANING[selection.label], said))
-    found = f"{len(selection)} of {len(selection.W)} selected at FDR {selection.fdr:g}{none}"
+    rate = "level" if selection.any_rate else "FDR"
+    found = f"{len(selection)} of {len(selection.W)} selected at {rate} {selection.fdr:g}{none}"
     _set_title(ax, selection.release.simulated, found)
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best") # on white, to be read
     return ax

@@ -27,6 +27,7 @@ from dp_knockoff.practice.plots import (
 from ..privacy.ledger import as_ledger
 from ..selection.release import Selection
 from ..selection.rules import SIMULATION
+from ..selection.view import true_in_words
 
 # %% auto #0
 __all__ = ['write_report']
@@ -91,6 +92,9 @@ def _method(selection) -> str:
 def _rate(selection) -> str:
     "The false discovery rate in plain words"
     q = selection.fdr
+    if selection.any_rate:
+        return (f"chosen after looking: the level of this selection is {selection.level:.3g}, and on average "
+                "no more is false than such levels say")
     if not selection.offset: return f"a modified false discovery rate of at most {q:g} (offset=0)"
     return f"at most {q:g}: of the variables selected, on average no more than {q:.3g} of them may be false"
 
@@ -180,7 +184,7 @@ def _found(selection) -> str:
         names = ", ".join(selection.selected[:_NAMED])
         first = f"{len(selection)} of {_count(p, 'variable')} selected: {names}{more}."
         why = selection.explain()
-    return _paragraphs(first, why) + _found_table(selection) + _pictures(selection)
+    return _paragraphs(first, why, true_in_words(selection)) + _found_table(selection) + _pictures(selection)
 
 # %% ../../nbs/8_practice/report.ipynb #c90209b5
 def _why(selection) -> str:
@@ -242,9 +246,11 @@ def _plainly(selection) -> str:
     "Both promises in plain words, for a release that keeps them"
     guarantee = selection.guarantee
     if guarantee.simulated or guarantee.privacy is None or not guarantee.privacy.strict: return ""
+    rate = f"of the variables that were selected, on average at most a fraction of {selection.fdr:g} is false"
+    if selection.any_rate:
+        rate = f"on average no more is false than such selections' levels say, here {selection.fdr:.3g}"
     return (f"In plain words: if any one {_one(selection)} were replaced, this page would have come out the "
-            "same with almost the same probability; and of the variables that were selected, on average at "
-            f"most a fraction of {selection.fdr:g} is false. In the words of the field:")
+            f"same with almost the same probability; and {rate}. In the words of the field:")
 
 def _guaranteed(selection) -> str:
     "The guarantee, for whom, against whom, and what must be public"
@@ -350,7 +356,7 @@ def _call(selection, target: str | None) -> list: # of lines
     "The call that made this selection"
     if selection.method not in METHODS: return [f"select(method.release(data, y), fdr={selection.fdr:g})"]
     name = METHODS[selection.method].__name__
-    asked = {"fdr": f"{selection.fdr:g}"}
+    asked = {"fdr": repr("any") if selection.any_rate else f"{selection.fdr:g}"}
     rule = selection.rule
     if rule != selection.release.rule: asked["rule"] = repr(rule.name if rule == type(rule)() else rule)
     if getattr(selection.release, "groups", None): asked["groups"] = _python(selection.release.groups)
@@ -362,13 +368,12 @@ def _call(selection, target: str | None) -> list: # of lines
 
 def _again(selection) -> list: # of lines
     "How to select again"
-    rate = selection.fdr / 2
     if not hasattr(selection.release, "save"):
-        return ["from dp_knockoff import select", "", f"select(selection.release, fdr={rate:g})"]
+        return ["from dp_knockoff import select", "", 'select(selection.release, fdr="any")']
     return ["from dp_knockoff import load_release, select", "",
             'selection.release.save("release.npz")  # once',
-            f'select(load_release("release.npz"), fdr={rate:g})', "",
-            "# or, without Python:", f"dp-knockoff select release.npz --fdr {rate:g}"]
+            'select(load_release("release.npz"), fdr="any")', "",
+            "# or, without Python:", "dp-knockoff select release.npz --fdr any"]
 
 def _repeat(selection, target: str | None) -> str:
     "The call, what cannot be repeated, and what can"
@@ -378,7 +383,8 @@ def _repeat(selection, target: str | None) -> str:
     call = _call(selection, target)
     kept = selection.method not in METHODS or "..." not in _arguments(selection).values()
     gaps = "" if kept else " Where it says ..., the release does not keep the value."
-    free = "Selecting again from the release costs nothing and gives the same answer every time:"
+    free = ("Selecting again from the release costs no privacy. A rate that was fixed beforehand is kept for "
+            "one question; after looking, ask for a selection that has a level of its own:")
     return (_paragraphs(f"The call, as far as the release knows it.{gaps}") + _code(call)
             + _paragraphs(noise, free) + _code(_again(selection)))
 

@@ -129,7 +129,7 @@ def _asked(
     method = _method_of(params)
     _check_intercept(method, params["fit_intercept"])
     _check_draw(method, params)
-    rule = as_rule(params["rule"], method.own_rule)
+    rule = as_rule(params["rule"], method.own_rule, params["fdr"])
     own = callable(rule.statistic) and not isinstance(rule.statistic, Statistic) # is tried out later
     method.check_rule(replace(rule, statistic=_any_function) if own else rule, _SOME)
     method.guarantee(params["fdr"], rule)

@@ -337,6 +337,7 @@ def _evidence(selection) -> _Evidence:
     owner = dict(zip(release.columns, variables.index))
     pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
     m, q = len(selection.W), selection.fdr
+    if getattr(rule, "smallest_effect", None): z = selection.W # beyond what does not matter
     z = np.minimum(np.nan_to_num(z), _LARGEST_Z)
     return _Evidence(beta, V, z, rule.need(m, q), rule.least(q), copied, pairs)
 
@@ -371,11 +372,9 @@ def _signal(selection, e: _Evidence) -> list:
     beyond = int((e.z > _BEYOND).sum())
     name, label = selection.names[j], "a single variable"
     if e.least > 1: label = f"each of {e.least} variables"
-    rate = min(selection.rule.best_rate(selection.W), 1.0)
     found = (f"The largest |z| of {m} variables is {e.z[j]:.2g} ({name!r}); {beyond or 'none'} of them "
              f"exceed{'s' if beyond < 2 else ''} {_BEYOND:g} ({.0455 * m:.2g} expected by chance); at "
-             f"fdr={selection.fdr:g} {label} should reach about {e.need:.2g}{_visible(selection, e, j)}, and "
-             f"nothing is selected below fdr={rate:.2g}.")
+             f"fdr={selection.fdr:g} {label} should reach about {e.need:.2g}{_visible(selection, e, j)}.")
     return [Finding("signal and noise", found, _more_data(selection, e), GENERAL)]
 
 def _visible(selection, e: _Evidence, j: int) -> str:
@@ -389,7 +388,7 @@ def _more_data(selection, e: _Evidence) -> str:
     "By which factors rows or budget would have to grow"
     target = np.sort(e.z)[::-1][min(e.least, len(e.z)) - 1]
     keep, share = (target / e.need)**2, selection.release.noise_share(selection.estimate)
-    if keep >= 1: return "Ask with another rule or rate: the estimates are far enough from zero."
+    if keep >= 1: return "Ask with another rule the next time: the estimates are far enough from zero."
     sampling = 0.0 if share is None else 1 - share
     rows = (sampling + np.sqrt(sampling**2 + 4 * (1 - sampling) * keep)) / (2 * max(keep, 1e-300))
     budget = np.sqrt((1 - sampling) / (keep - sampling)) if keep > sampling else np.inf
@@ -421,11 +420,10 @@ def _few_candidates(selection, e: _Evidence) -> list:
 def _fewer(selection, few: int) -> str:
     "How to make few discoveries"
     enough = np.ceil(100 * selection.rule.least(1.0) / few - 1e-9) / 100
-    tests = "bh" in selection.release.rules
-    if tests and enough < 1:
-        return f"Ask with rule='bh', which can select a single variable, or raise fdr to {enough:g}."
-    if tests: return "Ask with rule='bh', which can select a single variable."
-    return f"Raise fdr to {enough:g}." if enough < 1 else "With one variable there is nothing to filter."
+    if "bh" in selection.release.rules:
+        return "Ask with rule='bh', which can select a single variable; after looking, with fdr='any'."
+    if enough >= 1: return "With one variable there is nothing to filter."
+    return f"Ask for fdr={enough:g} the next time; after looking, with fdr='any'."
 
 def _zero_statistics(selection, e: _Evidence) -> list:
     "A penalty that leaves nothing"
@@ -462,7 +460,7 @@ def _small_rate(selection, e: _Evidence) -> list:
     best = selection.rule.best_rate(selection.W)
     if len(selection) or selection.fdr >= _LOW_RATE or not best <= _USUAL_RATE: return []
     found = f"Nothing qualifies at fdr={selection.fdr:g}, and something from fdr={best:.2g} on."
-    change = "Ask for a larger fdr, such as 0.2, before you look at a release the next time."
+    change = "Ask with fdr='any', which has a level of its own, or for a larger fdr the next time."
     return [Finding("error rate", found, change, 1 + best / selection.fdr)]
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #fefbb70e

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import check_fraction
+from ..core.errors import InputError, check_fraction
 from ..core.tables import Table
 from ..core.variables import Variables
 
 # %% auto #0
-__all__ = ['normal_sizes', 'two_sided', 'bh_threshold', 'by_threshold', 'bh_adjusted', 'dbh_support', 'check_level',
-           'interval_width', 'selected_level', 'Effect', 'Effects', 'effects_of', 'rows_of']
+__all__ = ['normal_sizes', 'two_sided', 'bh_threshold', 'by_threshold', 'bh_adjusted', 'dbh_support', 'open_by_threshold',
+           'null_pvalues', 'noise_bounds', 'check_level', 'interval_width', 'selected_level', 'Effect', 'Effects',
+           'effects_of', 'rows_of']
 
 # %% ../../nbs/4_selection/10_inference.ipynb #5d2f4ebc
 _LEAST_TAIL = 1e-290 # p-values below it are computed as logarithms
@@ -38,10 +39,15 @@ def normal_sizes(
     beta: np.ndarray,     # p estimates
     V: np.ndarray,        # p x p: their covariance
     variables: Variables, # which columns belong together
+    least=0.0,            # effects up to this size do not matter (columns that are variables only)
 ) -> np.ndarray:          # a number a variable
-    "|z| of each variable; for a group, the |z| whose p-value is that of its chi-square test"
-    from scipy.special import ndtri_exp
-    z = np.abs(beta) / np.sqrt(np.diag(V))
+    "|z| of each variable; of other tests, the |z| that has their p-value"
+    from scipy.special import log_ndtr, ndtri_exp
+    se = np.sqrt(np.diag(V))
+    z = np.abs(beta) / se
+    if np.any(least):
+        log_p = np.logaddexp(log_ndtr(least / se - z), log_ndtr(-least / se - z))
+        return np.maximum(-ndtri_exp(log_p - np.log(2)), 0.0)
     if not variables.grouped: return z
     sizes = np.empty(len(variables))
     for j, df in enumerate(variables.sizes):
@@ -167,6 +173,61 @@ def dbh_support(
     candidates[near] = [_contribution(z, C, j, fdr, adjusted[j]) <= fdr / len(z) for j in near]
     guesses = (adjusted <= fdr).sum() + (adjusted > fdr)
     return _pruned(candidates, guesses, uniforms)
+
+# %% ../../nbs/4_selection/10_inference.ipynb #790db2a3
+_USUAL_RATE = .2 # a rate chosen afterwards is at most this wherever `by_threshold` selects anything at it
+
+def open_by_threshold(
+    z: np.ndarray, # p estimates over their standard deviations
+) -> tuple:        # the smallest |z| that is selected, and the level; infinite and 1 if none is
+    "The rule of Benjamini and Yekutieli at a rate that is chosen after looking"
+    p, size = len(z), np.sort(np.abs(z))[::-1]
+    k = np.arange(1, p + 1)
+    cell = np.maximum(np.ceil(two_sided(size) * p * (1 / k).sum() / _USUAL_RATE * (1 - 1e-12)), 1)
+    level = np.where(cell <= p, _USUAL_RATE * (cell / k), 1.0)
+    usual = np.flatnonzero(cell <= k)
+    best = usual[-1] if len(usual) else np.flatnonzero(level == level.min())[-1]
+    return (float(size[best]), float(level[best])) if level[best] < 1 else (np.inf, 1.0)
+
+# %% ../../nbs/4_selection/10_inference.ipynb #4752a034
+_DRAWS = 999  # of noise
+_RIDGE = 1e-6 # more noise than there is, so that rounding leaves a covariance positive definite
+
+def null_pvalues(
+    V: np.ndarray,        # p x p: covariance of the estimates
+    variables: Variables, # which columns belong together
+    rng: np.random.Generator,
+    least=0.0,            # as for `normal_sizes`
+    draws: int = _DRAWS,
+) -> np.ndarray:          # (draws, number of variables)
+    "p-values of noise alone; for effects up to `least`, numbers that p-values of nulls are not below"
+    from scipy.special import gammaincc, ndtr
+    se = np.sqrt(np.diag(V))
+    C = V / np.outer(se, se)
+    e = rng.standard_normal((draws, len(se))) @ np.linalg.cholesky(C + _RIDGE * np.eye(len(se))).T
+    if not variables.grouped: return ndtr(-np.abs(e)) + ndtr(-np.abs(e) - 2 * least / se)
+    squares = np.empty((draws, len(variables)))
+    for j in range(len(variables)):
+        own = variables.columns([j])
+        squares[:, j] = (e[:, own] * np.linalg.solve(C[np.ix_(own, own)], e[:, own].T).T).sum(1)
+    return gammaincc(variables.sizes / 2, squares / 2)
+
+def noise_bounds(
+    pvalues: np.ndarray, # p of them
+    null: np.ndarray,    # (draws, p): see `null_pvalues`
+    level: float,        # 1 - alpha
+) -> tuple:              # cuts, and how many nulls at most have -pvalue above each, all together
+    "Theorem 10.7: what known noise says about the number of nulls with small p-values"
+    r = int((1 - level) * (len(null) + 1) + 1e-9)
+    if r < 1:
+        raise InputError("level", level, f"is too close to 1 for {len(null)} draws", "pass at most 0.999")
+    k, inside = np.arange(1, len(pvalues) + 1), np.full(len(pvalues), True)
+    while True:
+        smallest = (np.sort(null[:, inside], axis=1) / k[:inside.sum()]).min(1)
+        constant = np.partition(smallest, r - 1)[r - 1]
+        rest = inside & (pvalues > constant)
+        if rest.sum() == inside.sum() or not rest.any(): return -constant * k, k - 1
+        inside = rest
 
 # %% ../../nbs/4_selection/10_inference.ipynb #e4298129
 def check_level(level) -> float:

@@ -20,7 +20,7 @@ from ..data.clip import INTERCEPT, Clip
 from ..data.rows import one_blas_thread
 from ..data.source import Source, open_source
 from ..knockoffs.statistics import Statistic
-from ..knockoffs.threshold import check_fdr
+from ..knockoffs.threshold import true_discoveries
 from ..privacy.mechanisms import Budget
 from .diagnosis import Diagnosis, diagnose
 from dp_knockoff.selection.inference import (
@@ -33,12 +33,14 @@ from dp_knockoff.selection.inference import (
 )
 from dp_knockoff.selection.rules import (
     Conditions,
+    Control,
     Decision,
     Guarantee,
     KnockoffPlus,
     Privacy,
     Rule,
     as_rule,
+    check_rate,
     rules_for,
 )
 from dp_knockoff.selection.view import (
@@ -241,7 +243,7 @@ class Selection:
     "What was selected, why, and what is guaranteed"
     release: Release            # what it was made from
     rule: Rule                  # how it was made
-    fdr: float                  # q
+    fdr: float                  # q; of a rate that was chosen afterwards, its level
     decision: Decision          # statistics, directions, threshold, and which variables are selected
     estimate: Estimate | None = None # coefficients with their covariance, where the release has them
     notes: tuple = ()           # further sentences: what was spent, how much noise, warnings
@@ -274,8 +276,38 @@ class Selection:
     @property
     def guarantee(self) -> Guarantee:
         "What is protected, and which error rate is kept"
-        control = self.rule.guarantee(self.release.conditions, self.fdr)
+        control = _control_of(self.rule, self.release.conditions, "any" if self.any_rate else self.fdr)
         return Guarantee(self.release.privacy, control, self.release.simulated)
+
+    @property
+    def any_rate(self) -> bool:
+        "Was the rate chosen afterwards?"
+        return self.decision.level is not None
+
+    @property
+    def level(self) -> float:
+        "The rate that the selection reports: about this fraction of it may be false"
+        return self.decision.level if self.any_rate else self.fdr
+
+    def at_least(self,
+        names=None,         # any variables, picked before or after looking; default: those selected
+        level: float = .95, # with which probability this holds for all sets together
+    ) -> int:
+        "How many of these variables are true discoveries, at least: for all sets together, whatever was seen"
+        check_level(level)
+        which = self.support
+        if names is not None:
+            names = [names] if isinstance(names, str) else list(names)
+            which = np.isin(self.names, [check_option("names", name, list(self.names)) for name in names])
+        with one_blas_thread():
+            sizes, cuts, most = self._bounds(level)
+        return true_discoveries(sizes[which], cuts, most)
+
+    def _bounds(self, level: float) -> tuple:
+        "What is known about nulls among large sizes, once for each level"
+        known = self.__dict__.setdefault("_known_bounds", {})
+        if level not in known: known[level] = self.rule.bounds(self.release, self.estimate, self.W, level)
+        return known[level]
 
     @property
     def selected(self) -> tuple:
@@ -309,6 +341,9 @@ class Selection:
 
     def explain(self) -> str:
         "Why the selection is what it is, in a sentence or two"
+        if len(self) and self.any_rate:
+            return (f"{len(self)} of {len(self.W)} variables at level {self.level:.3g}, which was chosen "
+                    "afterwards: about this fraction of them may be false.")
         if len(self): return self.rule.explain(self)
         return f"Nothing selected (T = inf). {self.diagnosis[0]} More: selection.diagnosis."
 
@@ -319,8 +354,11 @@ class Selection:
     def to_frame(self,
         library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
     ):
-        "One row per variable, as a data frame"
-        return self.table().to_frame(library)
+        "One row per variable, as a data frame; in pandas, attrs has the note on true discoveries"
+        table = self.table()
+        frame = table.to_frame(library)
+        if hasattr(frame, "attrs"): frame.attrs["note"] = table.note
+        return frame
 
     def to_dict(self) -> dict: return as_dict(self)
     def to_csv(self) -> str: return as_csv(self)
@@ -331,24 +369,34 @@ class Selection:
     def _repr_html_(self): return as_html(self)
 
 # %% ../../nbs/4_selection/11_release.ipynb #3ba0b630
+_AIM = .2 # what a diagnosis aims at where no rate selects anything
+
+def _control_of(rule: Rule, conditions: Conditions, fdr) -> Control:
+    "Which error rate a rule keeps, at a rate or at one that is chosen afterwards"
+    return rule.open_guarantee(conditions) if fdr == "any" else rule.guarantee(conditions, fdr)
+
 def select(
     release: Release,     # what a method released
     *,
-    fdr: float = 0.2,     # q: the wanted bound on the false discovery rate
+    fdr: float | str = 0.2, # q: the wanted bound on the false discovery rate, fixed beforehand;
+                            # "any": the selection has its own level
     rule: str | Rule | None = None, # "knockoffs" or, for a release with estimates, "bh", "dbh", "by", "ebh"
+    smallest_effect=None,       # effects up to this size, in units of the data, do not matter (bh and by)
     sigma: float | None = None, # the regression noise's standard deviation, if it is public and can be used
 ) -> Selection:
     "Select variables from a release: it costs nothing, and gives the same answer every time"
     if not isinstance(release, Release):
         raise InputError("release", problem=f"is a {type(release).__name__}",
                          remedy="pass what a method's release(...) returned, or call a filter with the data")
-    check_fdr(fdr)
-    rule = as_rule(rule, release.rule)
+    check_rate(fdr)
+    rule = as_rule(rule, release.rule, fdr, smallest_effect=smallest_effect)
     if sigma is not None: release = release.knowing(sigma)
     rule.check(release.conditions, release.variables)
     with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
         estimate = release.estimate()
-        decision = rule.decide(release, estimate, fdr)
+        if fdr == "any": decision = rule.decide_open(release, estimate)
+        else: decision = rule.decide(release, estimate, fdr)
+    if fdr == "any": fdr = decision.level if decision.support.any() else _AIM
     return Selection(release, rule, fdr, decision, estimate, tuple(release.notes(estimate)))
 
 # %% ../../nbs/4_selection/11_release.ipynb #0d5766d8
@@ -368,12 +416,12 @@ class Method:
     def own_rule(self) -> Rule: return self.releases.rule
 
     def guarantee(self,
-        fdr: float = 0.2, # q
+        fdr: float | str = 0.2, # q, or "any"
         rule: str | Rule | None = None, # default: its own
     ) -> Guarantee:
         "What a selection will promise: known before anything is drawn"
-        rule = as_rule(rule, self.own_rule)
-        return Guarantee(self.privacy, rule.guarantee(self.conditions, check_fdr(fdr)))
+        rule = as_rule(rule, self.own_rule, check_rate(fdr))
+        return Guarantee(self.privacy, _control_of(rule, self.conditions, fdr))
 
     def check_rule(self,
         rule: Rule,
@@ -434,7 +482,7 @@ class Method:
         data,                # whatever `open_source` takes
         y=None,              # the response, or its column's name
         *,
-        fdr: float = 0.2,    # q: the wanted bound on the false discovery rate
+        fdr: float | str = 0.2, # q: the wanted bound on the false discovery rate; or "any"
         rule: str | Rule | None = None, # default: the method's own
         dictionary=None,     # public facts about the columns: a path, a dict or a Dictionary
         groups=None,         # several columns that are one variable: {variable: [columns]}
@@ -444,8 +492,7 @@ class Method:
         sampler=None,        # draws the noise; default: OpenDP's, or NumPy's for simulations
     ) -> Selection:
         "Check everything, then read the data, release, and select"
-        check_fdr(fdr)
-        rule = as_rule(rule, self.own_rule)
+        rule = as_rule(rule, self.own_rule, check_rate(fdr))
         source = self.open(data, y, dictionary, groups)
         self.check_rule(rule, Variables.of(source.names, source.groups))
         release = self._draw_from(source, simulation=simulation, random_state=random_state, ledger=ledger,

@@ -5,21 +5,38 @@
 # %% ../../nbs/4_selection/rules.ipynb #335404ab
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..core.errors import InputError, check_option, stream
+from ..core.errors import InputError, check_option, check_positive, stream
 from ..knockoffs.fixed_x import S_CHOICES
 from ..knockoffs.statistics import check_statistic, effect_signs, evaluate
-from ..knockoffs.threshold import e_values, ebh_threshold, knockoff_threshold
-from ..privacy.mechanisms import Budget
-from .inference import bh_adjusted, bh_threshold, by_threshold, dbh_support, normal_sizes
+from dp_knockoff.knockoffs.threshold import (
+    check_fdr,
+    e_values,
+    ebh_threshold,
+    knockoff_threshold,
+    open_threshold,
+    sign_bounds,
+)
+from ..privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.selection.inference import (
+    bh_adjusted,
+    bh_threshold,
+    by_threshold,
+    dbh_support,
+    noise_bounds,
+    normal_sizes,
+    null_pvalues,
+    open_by_threshold,
+    two_sided,
+)
 
 # %% auto #0
 __all__ = ['SIMULATION', 'RULES', 'Privacy', 'Control', 'Guarantee', 'together', 'row_privacy', 'Conditions', 'Decision', 'Rule',
-           'KnockoffPlus', 'BH', 'BenjaminiYekutieli', 'DependentBH', 'EBH', 'as_rule', 'rules_for']
+           'KnockoffPlus', 'BH', 'BenjaminiYekutieli', 'DependentBH', 'EBH', 'check_rate', 'as_rule', 'rules_for']
 
 # %% ../../nbs/4_selection/rules.ipynb #2f6d6f76
 _Kind = Literal["exact", "asymptotic", "measured"]
@@ -51,11 +68,22 @@ class Privacy:
             conditions.insert(0, f"{' and '.join(self.public)} were set without looking at {self.secret}")
         return [first, *_holds(conditions), *self.caveats]
 
+    def event(self):
+        "A DpEvent of the package dp_accounting, whose unit of privacy is the one of this promise"
+        try: events = __import__("dp_accounting")
+        except ImportError:
+            raise InputError("dp_accounting", problem="is not installed",
+                             remedy="pip install dp-accounting") from None
+        if not self.strict:
+            raise InputError("this promise", problem="is not one for every pair of neighbours",
+                             remedy="no accountant covers it")
+        return events.GaussianDpEvent(1 / analytic_ratio(Budget(self.epsilon, self.delta)))
+
 @dataclass(frozen=True)
 class Control:
     "Which error rate a selection keeps"
-    rate: Literal["FDR", "modified FDR"]
-    bound: float           # on the rate
+    rate: Literal["FDR", "modified FDR", "FDP / level"]
+    bound: float           # on the rate; of FDP / level, 1
     kind: _Kind             # how it is known
     rule: str              # that keeps it, in words
     limit: str = ""        # in finite samples, or in which limit
@@ -65,7 +93,8 @@ class Control:
     def lines(self) -> list:
         "The error rate, one short sentence each"
         q = self.bound
-        rate = f"FDR <= {q:g}" if self.rate == "FDR" else f"E[V / (R + {1 / q:g})] <= {q:g} (a modified FDR)"
+        rate = {"FDR": f"FDR <= {q:g}", "FDP / level": "E[FDP / level] <= 1, with the selection's own level,",
+                "modified FDR": f"E[V / (R + {1 / q:g})] <= {q:g} (a modified FDR)"}[self.rate]
         kind = f"{self.kind}, {self.limit}" if self.limit else self.kind
         return [f"Error rate: {rate} by the {self.rule} ({kind}).", *_holds(self.conditions), *self.caveats]
 
@@ -134,6 +163,7 @@ class Decision:
     signs: np.ndarray   # direction of each effect: -1, 0 or 1
     threshold: float    # the smallest W that can be selected; infinite if none is
     support: np.ndarray # which variables are selected
+    level: float | None = None # the rate that was chosen afterwards; None: it was given
 
 class Rule:
     "A way of selecting: frozen, with its own options"
@@ -143,6 +173,7 @@ class Rule:
     knockoffs: bool = False # does it read knockoffs?
     s = statistic = None   # options that only knockoffs have
     offset = 1
+    any_rate = False       # can the rate be chosen afterwards?
 
     def kind(self, given: Conditions) -> _Kind | None:
         "How well it is justified under these conditions; None: not at all"
@@ -166,6 +197,33 @@ class Rule:
     ) -> Control:
         "Which error rate it keeps under these conditions"
         return Control("FDR", fdr, self.kind(given), self.title, given.limit, given.requires, given.caveats)
+
+    def open_guarantee(self,
+        given: Conditions, # of a release
+    ) -> Control:
+        "Which error rate it keeps at a rate that is chosen afterwards"
+        return replace(self.guarantee(given, .5), rate="FDP / level", bound=1.0, kind=self.kind(given))
+
+    def decide_open(self,
+        release,  # what a method released
+        estimate, # its Estimate, where it has one
+    ) -> Decision:
+        "Select at a rate that is chosen afterwards"
+        raise AssertionError("asked only where any_rate is true")
+
+    def bounds(self,
+        release,      # what a method released
+        estimate,     # its Estimate
+        W,            # the statistics of its decision
+        level: float, # with which probability they hold
+    ) -> tuple:       # sizes; cuts, and how many nulls are beyond each, at most
+        "What is known about the number of nulls among large sizes, for all sets together"
+        variables, p = release.variables, len(release.variables.index)
+        least, (A, _) = _least_of(self, release), release.in_units()
+        V = (A @ estimate.V @ A.T)[:p, :p]
+        pvalues = two_sided(_tested(release, estimate, least)[0])
+        null = null_pvalues(V, variables, stream(release.seed, "bounds"), least)
+        return -pvalues, *noise_bounds(pvalues, null, level)
 
     def decide(self,
         release,    # what a method released
@@ -196,13 +254,22 @@ class Rule:
         found, T = f"{len(selection)} of {len(selection.W)} variables", f"T = {selection.threshold:.4g}"
         return f"{found} have |z| >= {T}, the threshold of the {self.title} at {selection.fdr:g}."
 
-def _tested(release, estimate) -> tuple: # sizes, signs
-    "Sizes and directions of the variables' estimates"
+def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
+    "Sizes and directions of the variables' estimates; effects up to `least`, in units of the data, are nulls"
     variables = release.variables
     p = len(variables.index)
-    beta = estimate.beta[:p]
-    sizes = normal_sizes(beta, estimate.V[:p, :p], variables)
-    return sizes, effect_signs(np.append(beta, 0 * beta), variables)
+    beta, V = estimate.beta[:p], estimate.V[:p, :p]
+    signs = effect_signs(np.append(beta, 0 * beta), variables)
+    if not np.any(least): return normal_sizes(beta, V, variables), signs
+    A, offset = release.in_units()
+    V = (A @ estimate.V @ A.T)[:p, :p]
+    return normal_sizes((A @ estimate.beta + offset)[:p], V, variables, least), signs
+
+def _least_of(rule, release):
+    "The smallest effects that matter, one per column; 0: all do"
+    least = getattr(rule, "smallest_effect", None)
+    if not isinstance(least, dict): return least or 0.0
+    return np.array([least.get(name, 0.0) for name in release.variables.names])
 
 # %% ../../nbs/4_selection/rules.ipynb #fa26144d
 _DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
@@ -226,6 +293,8 @@ class KnockoffPlus(Rule):
 
     @property
     def title(self) -> str: return "knockoff+ threshold" if self.offset else "knockoff threshold"
+    @property
+    def any_rate(self) -> bool: return self.offset == 1
 
     def kind(self, given): return given.signs
 
@@ -245,12 +314,22 @@ class KnockoffPlus(Rule):
         rate = "FDR" if self.offset else "modified FDR"
         return Control(rate, fdr, self.kind(given), self.title, given.limit, given.requires, given.caveats)
 
-    def decide(self, release, estimate, fdr):
+    def _statistics(self, release, estimate) -> tuple: # W, directions
         A, b = release.pair(self.s, estimate=estimate)
-        variables = release.variables
-        W = evaluate(self.statistic or release.statistic, A, b, variables)
+        W = evaluate(self.statistic or release.statistic, A, b, release.variables)
+        return W, effect_signs(b, release.variables)
+
+    def decide(self, release, estimate, fdr):
+        W, signs = self._statistics(release, estimate)
         threshold = float(knockoff_threshold(W, fdr, self.offset))
-        return Decision(W, effect_signs(b, variables), threshold, W >= threshold)
+        return Decision(W, signs, threshold, W >= threshold)
+
+    def decide_open(self, release, estimate):
+        W, signs = self._statistics(release, estimate)
+        threshold, level = map(float, open_threshold(W))
+        return Decision(W, signs, threshold, W >= threshold, level)
+
+    def bounds(self, release, estimate, W, level): return W, *sign_bounds(W, level)
 
     def least(self, fdr): return int(np.ceil(1 / fdr - 1e-12)) if self.offset else 1 # 1 / fdr may round up
     def need(self, m, fdr): return super().need(m, fdr) * _DOUBLED
@@ -271,36 +350,72 @@ def _marginal(given: Conditions) -> tuple:
     return given.requires if given.marginal is None else given.marginal
 
 @dataclass(frozen=True)
-class BH(Rule):
+class _Test(Rule):
+    "A rule for tests of estimates, of no effect at all or of effects that do not matter"
+    smallest_effect: object = field(default=None, metadata={
+        "help": "effects up to this size, in the units of the data, do not matter: a number, "
+                "or one per variable by name"})
+
+    def __post_init__(self):
+        given = self.smallest_effect
+        for value in given.values() if isinstance(given, dict) else () if given is None else (given,):
+            check_positive("smallest_effect", value, "pass the size up to which an effect does not matter",
+                           zero=True)
+
+    def check(self, given, variables, made=True):
+        "Refuse what a release cannot answer, and sizes of what is no variable"
+        super().check(given, variables, made)
+        if not self.smallest_effect: return
+        if getattr(variables, "grouped", False):
+            raise InputError("smallest_effect", self.smallest_effect, "is the size of one coefficient, and "
+                             "here several columns are one variable", "leave it out, or name no groups")
+        names = getattr(variables, "names", None)
+        if isinstance(self.smallest_effect, dict) and names is not None:
+            for name in self.smallest_effect: check_option("smallest_effect", name, list(names))
+
+    def _caveats(self, given: Conditions, *own) -> tuple:
+        "What a false discovery is, if not the usual, and what else is to be said"
+        least = self.smallest_effect
+        if not least: return (*own, *given.caveats)
+        size = f"{least:g}" if not isinstance(least, dict) else "what was given for it (" + ", ".join(
+            f"{name} {value:g}" for name, value in least.items()) + "; others 0)"
+        return (f"A discovery is false if the absolute value of its coefficient is at most {size}.",
+                *own, *given.caveats)
+
+    def decide(self, release, estimate, fdr):
+        W, signs = _tested(release, estimate, _least_of(self, release))
+        threshold = self._threshold(W, fdr)
+        return Decision(W, signs, threshold, W >= threshold)
+
+@dataclass(frozen=True)
+class BH(_Test):
     "The Benjamini-Hochberg rule for tests of estimates"
     name: ClassVar[str] = "bh"
     title: ClassVar[str] = "Benjamini-Hochberg rule"
+    _threshold: ClassVar = staticmethod(bh_threshold)
 
     def guarantee(self, given, fdr):
         caveat = "For dependent estimates this rate is proved only up to the factor 1 + 1/2 + ... + 1/p."
         return Control("FDR", fdr, "measured", self.title, given.limit, _marginal(given),
-                       (caveat, *given.caveats))
-
-    def decide(self, release, estimate, fdr):
-        W, signs = _tested(release, estimate)
-        threshold = bh_threshold(W, fdr)
-        return Decision(W, signs, threshold, W >= threshold)
+                       self._caveats(given, caveat))
 
 @dataclass(frozen=True)
-class BenjaminiYekutieli(Rule):
+class BenjaminiYekutieli(_Test):
     "The Benjamini-Yekutieli rule for tests of estimates"
     name: ClassVar[str] = "by"
     title: ClassVar[str] = "Benjamini-Yekutieli rule"
+    any_rate: ClassVar[bool] = True
+    _threshold: ClassVar = staticmethod(by_threshold)
 
     def guarantee(self, given, fdr):
         caveat = "The rule is proved for estimates of any dependence."
         return Control("FDR", fdr, self.kind(given), self.title, given.limit, _marginal(given),
-                       (caveat, *given.caveats))
+                       self._caveats(given, caveat))
 
-    def decide(self, release, estimate, fdr):
-        W, signs = _tested(release, estimate)
-        threshold = by_threshold(W, fdr)
-        return Decision(W, signs, threshold, W >= threshold)
+    def decide_open(self, release, estimate):
+        W, signs = _tested(release, estimate, _least_of(self, release))
+        threshold, level = open_by_threshold(W)
+        return Decision(W, signs, threshold, W >= threshold, level)
 
     def need(self, m, fdr): return super().need(m, fdr / _harmonic(m))
     def best_rate(self, W): return float(min(super().best_rate(W) * _harmonic(len(W)), 1.0))
@@ -343,7 +458,7 @@ _DRAWS = 40 # of knockoffs
 
 @dataclass(frozen=True)
 class EBH(Rule):
-    "e-BH with e-values that are averaged over draws of knockoffs"
+    "e-BH with e-values averaged over draws of knockoffs: for tables in which most variables matter"
     name: ClassVar[str] = "ebh"
     title: ClassVar[str] = "e-BH rule over many draws of knockoffs"
     label: ClassVar[str] = "e"
@@ -372,22 +487,40 @@ class EBH(Rule):
 # %% ../../nbs/4_selection/rules.ipynb #fab8e3b7
 RULES = {rule.name: rule for rule in (KnockoffPlus, BH, DependentBH, BenjaminiYekutieli, EBH)}
 
+def check_rate(fdr):
+    "A false discovery rate, or \"any\" for one that is chosen afterwards"
+    return fdr if isinstance(fdr, str) and fdr == "any" else check_fdr(fdr)
+
 def as_rule(
     rule,      # a Rule, its word, or None
     own: Rule, # the method's own
-    **options, # of knockoffs, where a program holds them apart: statistic, s, offset; None: not given
+    fdr=None,  # the rate, if it is known: "any" asks for a rule that can choose one afterwards
+    **options, # where a program holds them apart: statistic, s, offset, smallest_effect; None: not given
 ) -> Rule:
     "The rule that is meant"
-    if rule is None: rule = own
+    chooses = isinstance(fdr, str) and fdr == "any"
+    if rule is None and chooses and isinstance(own, _Test): rule = BenjaminiYekutieli()
+    elif rule is None: rule = own
     elif not isinstance(rule, Rule): rule = RULES[check_option("rule", rule, list(RULES))]()
-    given = {name: value for name, value in options.items() if value is not None}
-    if isinstance(rule, KnockoffPlus): return replace(rule, **given) if given else rule
-    for name, value in given.items():
-        if name == "offset" and value == rule.offset: continue
-        why = "has its own" if rule.knockoffs else "draws no knockoffs"
-        raise InputError(name, value, f"has no meaning for rule={rule.name!r}, which {why}",
-                         "leave it out, or pass rule='knockoffs'")
-    return rule
+    known, given = {one.name for one in fields(rule)}, {}
+    for name, value in options.items():
+        if value is None: continue
+        if name in known: given[name] = value
+        elif name != "offset" or value != rule.offset: raise _meaningless(name, value, rule)
+    if given: rule = replace(rule, **given)
+    if not chooses or rule.any_rate: return rule
+    raise InputError("fdr", fdr, f"has no meaning for rule={rule.name!r}" + (
+        " with offset=0" if isinstance(rule, KnockoffPlus) else "") + ", which keeps one rate, fixed "
+        "beforehand", "pass a rate, or a rule that can choose one: 'knockoffs' with offset=1, or 'by'")
+
+def _meaningless(name: str, value, rule: Rule) -> InputError:
+    "The error for an option that a rule does not have"
+    if name == "smallest_effect":
+        return InputError(name, value, f"has no meaning for rule={rule.name!r}, which asks for any effect "
+                          "at all", "leave it out, or pass rule='bh' or 'by' where the release has estimates")
+    why = "has its own" if rule.knockoffs else "draws no knockoffs"
+    return InputError(name, value, f"has no meaning for rule={rule.name!r}, which {why}",
+                      "leave it out, or pass rule='knockoffs'")
 
 def rules_for(
     given: Conditions, # of a release

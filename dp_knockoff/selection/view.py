@@ -17,7 +17,7 @@ from ..core.tables import SMALL, Table, one_line, svg_rows
 from .rules import SIMULATION
 
 # %% auto #0
-__all__ = ['in_words', 'as_text', 'variables_table', 'as_dict', 'as_csv', 'release_html', 'as_html']
+__all__ = ['in_words', 'true_in_words', 'as_text', 'variables_table', 'as_dict', 'as_csv', 'release_html', 'as_html']
 
 # %% ../../nbs/4_selection/view.ipynb #a654bc1c
 _ARROWS = {1: "up", -1: "down", 0: "-"}
@@ -40,6 +40,12 @@ def _largest(selection) -> list:
     order = np.argsort(-selection.W, kind="stable")
     return [j for j in order if selection.support[j]][:_MOST]
 
+def true_in_words(selection) -> str:
+    "How many of the selected variables are true discoveries, at least, in a sentence"
+    if not len(selection): return ""
+    return (f"At least {selection.at_least()} of these {len(selection)} are true discoveries, with 95 % "
+            "confidence (for other sets: at_least(names)).")
+
 def as_text(selection) -> str:
     "The selection as text"
     chosen, estimates = _largest(selection), _intervals(selection)
@@ -51,6 +57,7 @@ def as_text(selection) -> str:
     lines = [line(j) for j in chosen]
     if len(selection) > len(chosen): lines.append(f"  ... and {len(selection) - len(chosen)} more")
     if estimates: lines.append("Estimates with 95 % intervals, adjusted for the selection.")
+    if len(selection): lines.append(true_in_words(selection))
     return "\n".join([selection.explain(), *lines, *selection.guarantee.lines(), *selection.notes])
 
 # %% ../../nbs/4_selection/view.ipynb #cb26ce1a
@@ -61,8 +68,10 @@ def variables_table(selection) -> Table:
     "One row per variable: its statistic, whether it was selected, and its estimate where there is one"
     arrows = [_ARROWS[int(sign)] for sign in selection.signs]
     rows = list(zip(selection.names, selection.W.tolist(), selection.support.tolist(), arrows))
-    if selection.estimate is None: return Table(_HEAD, rows)
-    return Table(_HEAD + _NUMBERS, [(*row, *numbers) for row, numbers in zip(rows, _numbers(selection))])
+    note = true_in_words(selection)
+    if selection.estimate is None: return Table(_HEAD, rows, note)
+    rows = [(*row, *numbers) for row, numbers in zip(rows, _numbers(selection))]
+    return Table(_HEAD + _NUMBERS, rows, note)
 
 def _numbers(selection) -> list:
     "Estimate, standard error, interval and p-value of each variable"
@@ -82,6 +91,7 @@ def as_dict(selection) -> dict:
         "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
         "method": selection.method, "rule": selection.rule.name,
         "epsilon": budget and budget.epsilon, "delta": budget and budget.delta, "fdr": selection.fdr,
+        "any_rate": selection.any_rate, "at_least": selection.at_least(),
         "rows_per_person": getattr(release, "rows_per_person", None), "simulation": release.simulated,
         "noise": selection.noise, "guarantee": selection.guarantee.to_dict(),
         "explanation": selection.explain(), "notes": list(selection.notes), "effects": effects,
@@ -145,9 +155,11 @@ def _shown_table(selection, which) -> str:
 def as_html(selection) -> str:
     "The selection for Jupyter"
     release, shown = selection.release, _largest(selection)
-    asked = (f"FDR of at most {selection.fdr:g}, rule {selection.rule.name!r}, method {selection.method!r}, "
+    rate = "any rate" if selection.any_rate else f"FDR of at most {selection.fdr:g}"
+    asked = (f"{rate}, rule {selection.rule.name!r}, method {selection.method!r}, "
              f"n = {release.n:,}")
-    facts = [("asked", asked), ("found", selection.explain()), ("guaranteed", selection.guarantee.lines()),
+    facts = [("asked", asked), ("found", selection.explain()),
+             ("at least", true_in_words(selection)), ("guaranteed", selection.guarantee.lines()),
              ("spent", selection.notes)]
     title = f"{len(selection)} of {len(selection.W)} variables selected. "
     if release.simulated: title += SIMULATION

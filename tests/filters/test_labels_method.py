@@ -96,7 +96,7 @@ def test_the_error_rate_is_kept_in_small_samples():
     for _ in range(400):
         y = Z @ beta + rng.standard_normal(40)
         found = ask("labels", Z, y, epsilon=20.0, delta=.1, response_bound=30.0, sigma=1.0, row_bound=1.0,
-                              intercept=False, fdr=.4, simulation=True, random_state=rng)
+                              intercept=False, fdr=.4, rule="knockoffs", simulation=True, random_state=rng)
         fdp.append(error_rates(found.support, beta)[0])
         signs.append(found.W[3:][found.W[3:] != 0] > 0)
     assert_rate_at_most(fdp, .4, alpha=1e-3)
@@ -107,10 +107,11 @@ def test_the_error_rate_is_kept_in_small_samples():
 def test_label_sensitivity_is_reached():
     "Flipping the response of the longest row moves the products by it; no other change moves more"
     X, y, _ = linear_model(50, p=3, k=1, random_state=0)
+    longest = float(np.linalg.norm(X, axis=1).max())
     def products(y):
         sampler = Recorder()
         public = dict(epsilon=1.0, delta=1e-2, response_bound=2.0, sigma=1.0, intercept=False)
-        ask("labels", X, y, **public, sampler=sampler)
+        ask("labels", X, y, **public, row_bound=longest, sampler=sampler)
         return sampler.draws[0][1], sampler.draws[0][2][0]
     def moved(i):
         a, b = (products(np.where(np.arange(50) == i, value, y)) for value in (1e9, -1e9))
@@ -133,7 +134,7 @@ def test_label_privacy_does_not_look_at_the_responses():
 
 
 def test_without_noise_and_bounds_labels_are_least_squares():
-    method = LabelsMethod(**{**PUBLIC, "response_bound": 20.0})
+    method = LabelsMethod(**{**PUBLIC, "response_bound": 20.0}, row_bound=5.0)
     r = method.release(X, Y, sampler=Silent())
     exact = np.linalg.lstsq(np.column_stack([X, np.ones(200)]), Y, rcond=None)[0]
     assert np.allclose(r.beta, exact, atol=1e-5) and r.names == ("x0", "x1", "x2", "x3") and r.n == 200
@@ -147,7 +148,8 @@ def test_a_release_says_what_was_spent():
     released = str(found.release.guarantee)
     assert "differ in one response" in released and "FDR" not in released
     assert "public and not protected" in str(found.guarantee) and "FDR <= 0.2 by" in str(found.guarantee)
-    assert found.guarantee.control.kind == "exact" and "in finite samples" in str(found.guarantee)
+    kinds = [select(found.release, rule=rule).guarantee.control.kind for rule in (None, "dbh", "knockoffs")]
+    assert kinds == ["measured", "exact", "exact"] and "in finite samples" in str(found.guarantee)
     assert "if y = a + X b" in repr(ask("labels", X, Y, **PUBLIC, simulation=True, random_state=0))
 
 
@@ -165,7 +167,7 @@ def test_labels_can_be_asked_by_every_rule(rule):
     again = select(found.release, rule=rule, fdr=.4)
     assert found.rule.name == rule and repr(found) == repr(again)
     assert "in finite samples" in str(found.guarantee)
-    assert ask("labels", X, Y, **EXACT, simulation=True, random_state=0).rule.name == "knockoffs"
+    assert ask("labels", X, Y, **EXACT, simulation=True, random_state=0).rule.name == "bh"
 
 
 def test_groups_are_refused_by_the_dependence_adjusted_rule_before_anything_is_read():
@@ -344,7 +346,7 @@ def test_what_a_public_design_tells_is_told():
 def test_a_response_bound_is_compared_with_what_the_model_explains():
     X, y, _ = linear_model(2000, p=4, k=2, amplitude=1.0, random_state=0)
     size = np.sqrt(np.mean(y**2))
-    r, found = findings(X, y, response_bound=12 * size)
+    r, found = findings(X, y, response_bound=12 * size, row_bound=9.0)
     assert "response bound" in found and "response bound" not in findings(X, y, response_bound=5 * size)[1]
     assert size < r._response_size() < 1.5 * size
 
@@ -366,7 +368,7 @@ def test_noise_is_not_taken_for_a_large_response():
 
 
 @pytest.mark.parametrize("wild", [1e30, 1e308])
-def test_the_longest_row_is_looked_for_within_the_dictionarys_ranges(wild):
+def test_the_usual_row_is_looked_for_within_the_dictionarys_ranges(wild):
     "One value far outside made the bound so long that the column of ones vanished, or the norm overflow"
     columns = {f"x{j}": {"range": [-2, 2]} for j in range(4)}
     facts = {"target": "y", "columns": columns | {"y": {"range": [-9, 9]}}}
@@ -378,3 +380,12 @@ def test_the_longest_row_is_looked_for_within_the_dictionarys_ranges(wild):
     far, at_the_end = release(wild), release(2.0)
     assert np.array_equal(far.products, at_the_end.products) and far.product_sd == at_the_end.product_sd
     assert far.product_sd < 2 * 9 * np.sqrt(4 * 2.0**2 + 1) / analytic_ratio(Budget(1.0, 1e-2))
+
+
+def test_the_usual_norm_is_the_row_bound_whatever_the_order_of_rows():
+    method, order = LabelsMethod(**PUBLIC), np.random.default_rng(0).permutation(200)
+    there, back = (method.release(X[rows], Y[rows], sampler=Silent()) for rows in (slice(None), order))
+    assert np.array_equal(there.products, back.products) and there.product_sd == back.product_sd
+    usual = float(f"{np.sqrt((X**2).sum(1).mean()):.2g}")
+    given = LabelsMethod(**PUBLIC, row_bound=usual).release(X, Y, sampler=Silent())
+    assert np.array_equal(given.products, there.products)

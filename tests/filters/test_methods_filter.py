@@ -64,7 +64,7 @@ def test_the_guarantee_says_what_was_done(data):
 def test_a_release_is_exact_and_can_be_selected_from_again(data):
     X, y, _ = data
     release = NonPrivate().release(X, y, random_state=3)
-    k = knockoffs_of(Moments.from_data(X, y))
+    k = knockoffs_of(Moments.from_data(X, y), "mvr")
     assert isinstance(release, ExactRelease) and release.n == 100 and release.method == "none"
     assert (release.pair()[0] == k.G).all() and (release.pair()[1] == k.products(3)).all()
     assert release.budget is None and release.estimate() is None and (release.s == k.s).all()
@@ -192,12 +192,12 @@ def test_what_does_not_go_with_a_law_is_refused():
     X, y = rows_of(LAW, 30, 0)
     normal = Gaussian(0, np.eye(7))
     numbers = [dict(s=np.ones(7)), dict(s=[1.0] * 7), dict(sigma=1.0)]
-    for bad in (*numbers, dict(s="mvr"), dict(sigma="estimate")):
+    for bad in (*numbers, dict(s="lam_min"), dict(sigma="estimate")):
         assert "leave it out" in refusal(knockoff_filter, X, y, law=normal, **bad)
     assert "pass the rows" in refusal(knockoff_filter, Moments.from_data(X, y), law=normal)
     assert "constant" in refusal(knockoff_filter, X, np.ones(30), law=normal)
     assert "7" in refusal(knockoff_filter, X, y, law=Gaussian(0, np.eye(3)))
-    assert len(knockoff_filter(X, y, law=normal, s="lam_min").W) == 7  # the default, in other words
+    assert len(knockoff_filter(X, y, law=normal, s="mvr").W) == 7  # the default, in other words
 
 
 def test_a_level_that_nobody_has_gets_an_answer():
@@ -215,7 +215,7 @@ def test_a_pair_that_brings_all_knockoffs_close_is_named():
     y = X[:, :6].sum(1) * .3 + rng.standard_normal(1000)
     assert len(knockoff_filter(X, y, random_state=0)) >= 5
     X[:, 11] = -.987 * X[:, 10] + np.sqrt(1 - .987**2) * X[:, 11]
-    found = knockoff_filter(X, y, random_state=0)
+    found = knockoff_filter(X, y, s="lam_min", random_state=0)
     assert found.diagnosis[0].subject == "collinear columns" and "'x10' and 'x11'" in found.diagnosis[0].found
     assert found.diagnosis.unknown == () and found.release.noise_share() == 0
-    assert "collinear" not in repr(knockoff_filter(X[:, :11], y, random_state=0).diagnosis)
+    assert "collinear" not in repr(knockoff_filter(X[:, :11], y, s="lam_min", random_state=0).diagnosis)

@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 
 from dp_knockoff.core.testing import assert_rate_at_most, refusal
 from dp_knockoff.knockoffs.threshold import (
+    _any_fails,
+    _most_heads,
     check_fdr,
     e_values,
     ebh_threshold,
     error_rates,
     knockoff_threshold,
+    open_threshold,
     rate_in_words,
+    sign_bounds,
+    true_discoveries,
 )
 
 RATES = st.sampled_from([.05, .1, .2, .3, .5])
@@ -160,3 +165,34 @@ def test_means_of_null_e_values_add_up_to_at_most_their_number():
     W = np.random.default_rng(0).standard_normal((4000, 30)) + np.where(np.arange(30) < 10, 3, 0)
     totals = e_values(W, .2)[:, 10:].sum(1) / 30
     assert_rate_at_most(totals / totals.max(), 1 / totals.max())
+
+
+@given(st.lists(st.integers(-4, 8), min_size=1, max_size=30))
+def test_a_rate_chosen_afterwards_is_its_definition_and_never_loses(W):
+    W = np.array(W, float)
+    def estimate(t): return (1 + (W <= -t).sum()) / max((W >= t).sum(), 1)
+    stops = [t for t in set(np.abs(W)) - {0} if estimate(t) <= .2 or not (W <= -t).any()]
+    T, level = open_threshold(W)
+    if not stops or estimate(min(stops)) >= 1: assert (T, level) == (np.inf, 1)
+    else: assert T == min(stops) and level == estimate(T)
+    if knockoff_threshold(W, .2) < np.inf: assert T == knockoff_threshold(W, .2) and level <= .2
+
+
+@pytest.mark.parametrize("p, alpha", [(1, .05), (7, .3), (40, .05), (300, .01)])
+def test_bounds_from_signs_fail_as_seldom_as_promised(p, alpha):
+    "Nulls only: the exact probability that too many heads come before some tail, and nothing left to gain"
+    most = _most_heads(p, alpha)
+    assert (np.diff(most) >= 0).all()
+    assert _any_fails(most, p) <= alpha
+    if p > 30: assert _any_fails(most - 1, p) > alpha
+
+
+@given(st.lists(st.integers(-3, 9), min_size=1, max_size=25), st.integers(0, 2**25 - 1))
+def test_true_discoveries_in_any_set(W, subset):
+    W = np.array(W, float)
+    inside = np.array([subset >> j & 1 for j in range(len(W))], bool)
+    cuts, most = sign_bounds(W, .7)
+    found = true_discoveries(W[inside], cuts, most)
+    assert 0 <= found <= (W[inside] > 0).sum()
+    assert found == max([0, *((W[inside] > cut).sum() - k for cut, k in zip(cuts, most))])
+    assert found <= true_discoveries(W, cuts, most) <= found + (~inside).sum()

@@ -103,7 +103,7 @@ def test_what_is_drawn_is_noise_on_the_exact_values():
 
 @pytest.mark.parametrize("repaired", [True, False])
 def test_without_noise_method_one_is_the_plain_filter(repaired):
-    plain = knockoff_filter(BIG, intercept=False, random_state=4)
+    plain = knockoff_filter(BIG, s="lam_min", intercept=False, random_state=4)
     private = ask("one", BIG, **PUBLIC, sampler=Silent(), repaired=repaired, random_state=4)
     assert np.allclose(private.W, plain.W, rtol=1e-8) and (private.signs == plain.signs).all()
 

@@ -75,7 +75,7 @@ def test_the_pair_is_the_identity_and_noisy_coefficients():
 
 
 def test_without_noise_method_two_is_the_plain_filter():
-    plain = knockoff_filter(BIG, intercept=False, random_state=4)
+    plain = knockoff_filter(BIG, s="lam_min", intercept=False, random_state=4)
     private = ask("two", BIG, **PUBLIC, sampler=Silent(), random_state=4)
     assert np.allclose(private.W, plain.W, rtol=1e-8) and (private.signs == plain.signs).all()
 

@@ -126,7 +126,7 @@ def test_command_is_the_function(capsys, folder):
     assert found["simulation"] is True and said(found).startswith(SIMULATION)
     assert set(found) == {"selected", "variables", "W", "signs", "threshold", "method", "rule", "epsilon",
                           "delta", "fdr", "rows_per_person", "simulation", "noise", "guarantee",
-                          "explanation", "notes", "effects", "diagnosis"}
+                          "explanation", "notes", "effects", "diagnosis", "any_rate", "at_least"}
     assert [row["name"] for row in found["effects"]] == found["selected"]
     assert [row["low"] for row in found["effects"]] == pytest.approx(list(expected.effects.low))
     assert set(found["effects"][0]) == {"name", "variable", "estimate", "se", "low", "high", "z", "pvalue"}
@@ -197,7 +197,7 @@ def test_every_method_and_its_options(capsys, folder, case):
     if word != "products": assert found["guarantee"] == plain(expected.guarantee)  # a file's law has names
     assert found["explanation"] == expected.explain() and found["notes"] == list(expected.notes)
     assert found["simulation"] is private
-    usual = "bh" if word == "moments" else "knockoffs"
+    usual = "bh" if word in ("moments", "labels") else "knockoffs"
     assert found["rule"] == expected.rule.name == arguments.get("rule", usual)
     if expected.estimate is None: assert found["effects"] is None
     else:

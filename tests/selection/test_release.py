@@ -473,7 +473,7 @@ def test_a_release_shows_what_was_spent():
 # ---------------------------------------------------------------- what a selection says
 
 @pytest.mark.parametrize("W, offset, words", [
-    (np.zeros(9), 1, "The largest |z| of 9 variables is 0 ('v0')"), ([1, 2, 3], 1, "Raise fdr to 0.34"),
+    (np.zeros(9), 1, "The largest |z| of 9 variables is 0 ('v0')"), ([1, 2, 3], 1, "Ask for fdr=0.34"),
     ([1], 1, "nothing to filter"),
     ([5, 5, 5, 5, 5, -6, -6], 1, "W is large with both signs (5, and -6 of 'v5')"),
     (-np.ones(9), 0, "both signs (0, and -1"), ([9, 8, 7, 6, 5, -1], 1, "5 of 6 variables have W >= T = 5"),
@@ -490,7 +490,7 @@ def test_tests_explain_themselves():
     assert none.explain() == (
         "Nothing selected (T = inf). The largest |z| of 2 variables is 1 ('v0'); none of them exceeds "
         "2 (0.091 expected by chance); at fdr=0.2 a single variable should reach about 1.6, an effect of "
-        "1.64 of 'v0', and nothing is selected below fdr=0.62. About 2.7 times the rows would show effects "
+        "1.64 of 'v0'. About 2.7 times the rows would show effects "
         "as large as these estimates, if they are more than chance; fewer columns help, too. More: "
         "selection.diagnosis.")
     assert "|z| = 4" in repr(some) and "W =" not in repr(some)
@@ -501,7 +501,7 @@ def test_the_rate_that_is_recommended_is_enough():
         sentence = selection(np.ones(p), .02).explain()
         if p == 1: assert "With one variable there is nothing to filter" in sentence
         else:
-            enough = float(sentence.partition("Raise fdr to ")[2].partition(". More")[0])
+            enough = float(sentence.partition("Ask for fdr=")[2].partition(" the next")[0])
             assert len(selection(np.ones(p), enough)) == p > len(selection(np.ones(p), enough - .011))
 
 
@@ -719,7 +719,8 @@ def test_few_that_stand_out_are_named_and_the_way_out_works():
     found = select(Noisy(W))
     (first, *_), rest = found.diagnosis, subjects(found)[1:]
     assert first.found.startswith("Only 3 of 23 variables stand out ('v0', 'v1', 'v2')") and rest == []
-    assert first.change == "Raise fdr to 0.34." and len(select(Noisy(W), fdr=.34)) == 3
+    assert first.change == "Ask for fdr=0.34 the next time; after looking, with fdr='any'."
+    assert len(select(Noisy(W), fdr=.34)) == len(select(Noisy(W), fdr="any")) == 3
     assert "number of candidates" not in subjects(select(Noisy(W), fdr=.34))
     assert choose(Noisy(W), offset=0).diagnosis.findings == ()
 
