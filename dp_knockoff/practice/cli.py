@@ -12,6 +12,7 @@ import textwrap
 import warnings
 
 from ..core.errors import InputError, check_option, guess, listed, shown
+from ..core.tables import csv_text
 
 # %% auto #0
 __all__ = ['parser', 'main']
@@ -633,14 +634,6 @@ def _as_json(selection) -> str:
     import json
     return json.dumps(selection.to_dict(), indent=1)
 
-def _as_csv(header, rows) -> str:
-    "A table as CSV"
-    import csv
-    import io
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()
-
 # %% ../../nbs/8_practice/cli.ipynb #8912d612
 def _write_text(path, text: str) -> None:
     "A text file, whole or not at all"
@@ -1074,7 +1067,7 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 def _points_as_csv(points) -> str:
     "The points as figure.csv"
     rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    return _as_csv(_COLUMNS, [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows])
+    return csv_text([_COLUMNS, *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
 
 def _resumed(out, question: dict) -> list:
     "The points of an interrupted run, if it asked the same question"
