@@ -18,7 +18,16 @@ from importlib import import_module
 import numpy as np
 
 from ..core.errors import InputError, border, guarded, one_row_decides, reason, shown
-from .rows import TRUTH, Header, Piece, Reader, Rows, batch_rows, open_rows, same_columns
+from dp_knockoff.data.rows import (
+    TRUTH,
+    Header,
+    Piece,
+    Reader,
+    Rows,
+    batch_rows,
+    open_rows,
+    same_columns,
+)
 
 # %% auto #0
 __all__ = ['find_files', 'need', 'parquet_batches', 'file_header', 'open_tables', 'fails', 'open_query', 'open_npy']
@@ -176,7 +185,8 @@ _HEAD = 2**18  # bytes of a CSV file from which its types are guessed, after its
 def _csv_head(path: str) -> list:
     "The first records of a CSV file, as far as they are whole"
     opened = gzip.open if path.lower().endswith(".gz") else open
-    with border(partial(_broken, repr(path))), opened(path, "rb") as file: first, more = file.readline(), file.read(_HEAD)
+    with border(partial(_broken, repr(path))), opened(path, "rb") as file:
+        first, more = file.readline(), file.read(_HEAD)
     text = io.StringIO((first + more).decode("utf-8-sig", "replace"), newline="")
     records = []
     try: records += (record for record in csv.reader(text) if record)
@@ -206,8 +216,8 @@ def _reads(word: str) -> bool:
     try: return float(word) is not None
     except ValueError: return False
 
-@one_row_decides("in a CSV file, a quote that is not closed or stands alone; and where some numeric column has no "
-                 "stand-in, a line with more fields than the first, or bytes that are not UTF-8")
+@one_row_decides("in a CSV file, a quote that is not closed or stands alone; and where some numeric column "
+                 "has no stand-in, a line with more fields than the first, or bytes that are not UTF-8")
 def _csv_broken(path: str, error) -> InputError:
     "The sentence about a CSV file with too many fields in a line, or worse"
     if "more fields" in str(error):
@@ -227,7 +237,7 @@ def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None)
     chosen = [name if name in as_they_are else _number_or_infinity(name) if name in lenient
               else _truth_or_number(name) for name in wanted]
     read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False)
-    if lenient == set(wanted): read |= dict(encoding="utf8-lossy", truncate_ragged_lines=True) # refuse no line
+    if lenient == set(wanted): read |= dict(encoding="utf8-lossy", truncate_ragged_lines=True)
     explain = partial(_csv_fault, path, list(types), [n for n in wanted if n not in lenient], numbers)
     with border(explain): query = pl.scan_csv(path, **read).select(chosen)
     return _query_pieces(query, names, target, repr(path), explain, encoding)
@@ -249,7 +259,8 @@ def _truth_or_number(name: str, strict: bool = True):
 def _query_pieces(query, names: list, target: str, where: str, explain, encoding=None):
     "The rows of a polars query, in batches, while polars reads on"
     with border(explain):
-        batches = query.collect_batches(chunk_size=batch_rows(len(names)), maintain_order=True, engine="streaming")
+        size = batch_rows(len(names))
+        batches = query.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
     return _pieces(guarded(batches, explain), names, target, where, encoding)
 
 # %% ../../nbs/data/files.ipynb #ac0c1baf
@@ -270,7 +281,8 @@ def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputEr
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
     return _csv_broken(path, error)
 
-@one_row_decides("in a numeric column of a CSV file without a stand-in (the response, too), a cell that is not a number")
+@one_row_decides("in a numeric column without a stand-in in the dictionary (the response, too), "
+                 "a cell that is missing, infinite or not a number")
 def _csv_cell(name: str, path: str, what: str) -> InputError:
     return InputError(f"column {name!r} of {path!r}", problem="holds something that is not a number",
                       remedy="correct or drop that line, or leave the column out with columns=[...]",

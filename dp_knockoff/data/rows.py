@@ -133,7 +133,7 @@ def _as_number(value) -> float:
     if isinstance(value, numbers.Complex) and not value.imag: return float(value.real)
     return float(value) if isinstance(value, numbers.Number) else math.inf
 
-_PLAIN = {type(None), float, int, bool, np.float64, np.float32, np.int64, np.bool_} # that NumPy converts alike
+_PLAIN = {type(None), float, int, bool, np.float64, np.float32, np.int64, np.bool_} # NumPy agrees on them
 
 def as_floats(
     block: np.ndarray, # a matrix or a vector
@@ -180,7 +180,8 @@ def plain(
     kind = type_of(column.dtype)
     if kind == "number": return _numbers_of(column, native, library)
     if column.dtype == nw.String: return column
-    return column.cast(nw.String) if kind == "text" and not library.is_pandas_like() else plain(column.to_numpy())
+    if kind == "text" and not library.is_pandas_like(): return column.cast(nw.String)
+    return plain(column.to_numpy())
 
 def _numbers_of(column, native, library) -> np.ndarray:
     "A series of numbers or truth values: NaN where one is missing; none is too large or not exact enough"
@@ -360,7 +361,8 @@ def same_types(
     "A later chunk must have the types of the first: what made text of numbers has changed other rows, too"
     for name, known in reference.items():
         if "anything" not in (known, types[name]) and types[name] != known:
-            raise InputError(f"column {name!r}", where=where, problem=f"has type {types[name]}, but {known} in {first}",
+            raise InputError(f"column {name!r}", where=where,
+                             problem=f"has type {types[name]}, but {known} in {first}",
                              remedy="give all the same types, or columns of objects")
 
 @one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the first")
@@ -439,7 +441,8 @@ class Rows:
         "Rows `start` to `stop` as float64 arrays"
         X, y = self.X[start:stop], self.y[start:stop]
         columns = X.iter_columns() if self.is_table else X.T
-        if self.encoding is not None: return self.encoding.design(self.raw, columns), self.encoding.answers(y)
+        if self.encoding is not None:
+            return self.encoding.design(self.raw, columns), self.encoding.answers(y)
         if not self.is_table: return as_floats(X), floats_of(y, self.response)
         out = np.empty((len(self.raw), len(y)))
         for row, name, column in zip(out, self.raw, columns): row[:] = floats_of(column, name)

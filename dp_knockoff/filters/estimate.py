@@ -540,6 +540,8 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     parts: int = 1             # of how many releases of disjoint rows it is the sum
     method = "moments"
     archive = "private moments"
+    shapes = (dict(gram="11", variances="1|0") | dict.fromkeys(("products", "starts"), "r1")
+              | dict.fromkeys(("squares", "bounds", "product_sds", "square_sds", "clamped"), "r"))
     rule = BH()
     alike = ("columns", "groups", "clip", "rows_per_person", "sigma")
     sums = ("gram", "products", "squares", "weights")

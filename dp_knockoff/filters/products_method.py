@@ -265,6 +265,8 @@ class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     parts: int = 1           # of how many releases of disjoint rows it is the sum
     method = "products"
     archive = "private products"
+    shapes = (dict.fromkeys("SD", "11") | dict.fromkeys(("products", "starts"), "r2")
+              | dict.fromkeys(("squares", "bounds", "product_sds", "square_sds"), "r"))
     alike = ("columns", "groups", "row_bound", "center", "S", "D", "weight", "law", "rows_per_person",
              "response_bound")
     sums = ("products", "squares")

@@ -268,7 +268,7 @@ def test_a_kernel_may_say_more():
     own.covariance, own.cross = 9 * ar1(2, .5), 4.5 * (np.ones((2, 2)) - np.eye(2))
     assert np.allclose(law.covariance, own.covariance) and np.allclose(law.cross, own.cross)
     own.covariance = np.eye(3)
-    assert "3 columns and the data 2" in refusal(lambda: law.covariance)
+    assert "3 columns, and the data 2" in refusal(lambda: law.covariance)
 
 
 # ---------------------------------------------------------------- the law for some data
