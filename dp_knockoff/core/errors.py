@@ -52,9 +52,14 @@ class InputError(ValueError):
         "The same error, about something that stands there"
         place = f"{where}: {self.where}" if self.where else where
         fields = self.argument, self.value, self.problem, self.remedy
-        moved = InputError(*fields, where=place, details=self.details)
-        moved.one_row = self.one_row
-        return moved
+        return self.but(InputError(*fields, where=place, details=self.details))
+
+    def but(self,
+        other: InputError, # the same in other words
+    ) -> InputError:
+        "The other error, about the same rows"
+        other.one_row = self.one_row
+        return other
 
     def __reduce__(self):
         value = ... if self.value is ... else _Shown(shown(self.value))  # the value itself may not travel

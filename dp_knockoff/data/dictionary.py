@@ -17,8 +17,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, border, listed, shown
-from .rows import as_number, cells_of, floats_of, plain, type_of, unreadable
+from ..core.errors import LARGEST, InputError, border, listed, one_row_decides, shown
+from .rows import TYPE, as_number, cells_of, floats_of, plain, type_of, unreadable
 
 # %% auto #0
 __all__ = ['Column', 'join_groups', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
@@ -221,7 +221,7 @@ def _check_levels(column: Column):
     twice = [_word(level) for level in given if times[level] > 1]
     if twice: raise _wrong(column, f"has level {twice[0]!r} twice", "give each once")
     if any(not isinstance(level, str) and float(level) != level for level in given):
-        raise _wrong(column, "has a level beyond 2^53 that is not a number of float64", "write levels as text")
+        raise _wrong(column, "has a level beyond 2^53 that is not a float64", "write levels as text")
     if "" in given:
         raise _wrong(column, "has an empty level, which is a missing value in a file",
                      "leave it out, and name a level by missing = ...")
@@ -394,12 +394,16 @@ class _Encoding:
         "A factor may be text, categories, truth values or numbers; other columns are numbers"
         kind = type_of(dtype)
         if kind in ("number", "anything") or kind == "text" and self.column(name).levels is not None: return
+        raise self._other_type(where, name, dtype, kind)
+
+    @one_row_decides(TYPE)
+    def _other_type(self, where: str, name: str, dtype, kind: str) -> InputError:
         if kind == "text":
-            raise InputError(f"column {name!r}",
-                             problem=f"of {where} holds text, but {self.where} gives it no levels",
-                             remedy="add levels = [...], or leave it out with columns=[...]")
-        raise InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
-                         remedy="turn it into a number or a factor, or leave it out with columns=[...]")
+            return InputError(f"column {name!r}",
+                              problem=f"of {where} holds text, but {self.where} gives it no levels",
+                              remedy="add levels = [...], or leave it out with columns=[...]")
+        return InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
+                          remedy="turn it into a number or a factor, or leave it out with columns=[...]")
 
     def design(self,
         names,   # columns of the data

@@ -24,6 +24,7 @@ from dp_knockoff.data.rows import (
     Piece,
     Reader,
     Rows,
+    bad_values,
     batch_rows,
     open_rows,
     same_columns,
@@ -276,17 +277,11 @@ def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputEr
             for column in batch.iter_columns():
                 bad = _not_numbers(column, column.name not in numbers)
                 if not len(bad): continue
-                return _csv_cell(column.name, path, f"{shown(column[bad[0]])}, in row {first + bad[0]}")
+                found = f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}."
+                return bad_values(repr(path), [column.name], found)
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
     return _csv_broken(path, error)
-
-@one_row_decides("in a numeric column without a stand-in in the dictionary (the response, too), "
-                 "a cell that is missing, infinite or not a number")
-def _csv_cell(name: str, path: str, what: str) -> InputError:
-    return InputError(f"column {name!r} of {path!r}", problem="holds something that is not a number",
-                      remedy="correct or drop that line, or leave the column out with columns=[...]",
-                      details=f"The first is {what}.")
 
 def _not_numbers(column, truth: bool):
     "Positions of the cells of a text column that are no numbers; `truth` says whether true is one"

@@ -22,10 +22,10 @@ import numpy as np
 from ..core.errors import InputError, border, guess, listed, one_row_decides, reason
 
 # %% auto #0
-__all__ = ['TRUTH', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_number', 'as_floats', 'is_table',
-           'check_aligned', 'plain', 'cells_of', 'unreadable', 'floats_of', 'Header', 'type_of', 'same_columns',
-           'same_types', 'not_as_before', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'one_blas_thread', 'sum_blocks',
-           'sum_pieces', 'Reader', 'open_rows']
+__all__ = ['TRUTH', 'TYPE', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_number', 'as_floats',
+           'is_table', 'check_aligned', 'plain', 'cells_of', 'unreadable', 'floats_of', 'Header', 'type_of',
+           'same_columns', 'same_types', 'not_as_before', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
+           'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(
@@ -130,8 +130,8 @@ def _as_number(value) -> float:
         word = value.strip().lower()
         return TRUTH.get(word) if word in TRUTH else math.inf if "_" in word else float(word)
     if isinstance(value, (numbers.Real, np.bool_)): return float(value)
-    if isinstance(value, numbers.Complex) and not value.imag: return float(value.real)
-    return float(value) if isinstance(value, numbers.Number) else math.inf
+    if isinstance(value, numbers.Complex): return math.inf if value.imag else float(value.real)
+    return float(value) if isinstance(value, numbers.Number) else math.inf # such as Decimal
 
 _PLAIN = {type(None), float, int, bool, np.float64, np.float32, np.int64, np.bool_} # NumPy agrees on them
 
@@ -327,6 +327,10 @@ def _check_labels(where: str, labels: list) -> None:
     try: check_unique(labels)
     except InputError as error: raise error.at(where) from None
 
+TYPE = ("a column whose type cannot be used (types are public; but a table that infers them from its cells may get "
+        "another one by a single cell)")
+
+@one_row_decides(TYPE)
 def _no_number(column: str, where: str, dtype) -> InputError:
     "The refusal of a column whose type is not a number"
     import narwhals.stable.v1 as nw
@@ -362,7 +366,7 @@ def same_types(
     for name, known in reference.items():
         if "anything" not in (known, types[name]) and types[name] != known:
             raise InputError(f"column {name!r}", where=where,
-                             problem=f"has type {types[name]}, but {known} in {first}",
+                             problem=f"has another type than in {first} (text, or numbers)",
                              remedy="give all the same types, or columns of objects")
 
 @one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the first")
@@ -497,23 +501,27 @@ class Piece:
         row, start = min(rows[0] for rows in bad.values()), self.first + self.start
         blank = len(bad) == len(columns) and all(rows[0] == row for rows in bad.values())
         more = f"; the first in row {start + row}" + ", a blank line" * blank
-        counts = {name: rows.size for name, rows in bad.items()}
-        return _bad_values(self.where, counts, start, self.first + self.stop, more)
+        counts = ", ".join(f"{rows.size} in {name!r}" for name, rows in islice(bad.items(), _COUNTED))
+        others = len(bad) - _COUNTED
+        if others > 0: counts += f" and more in {others} other columns"
+        place = f"In rows {start} to {self.first + self.stop - 1}"
+        return bad_values(self.where, bad, f"{place} there are {counts}{more}.")
 
 _COUNTED = 6 # columns whose bad values are counted in a message
 
 @one_row_decides("in a numeric column without a stand-in in the dictionary (the response, too), "
                  "a cell that is missing, infinite or not a number")
-def _bad_values(where: str, counts: dict, start: int, stop: int, more: str) -> InputError:
+def bad_values(
+    where: str,   # file or chunk
+    columns,      # names
+    details: str, # how many there are and where
+) -> InputError:
     "The refusal of values that cannot be summed: file and columns; counts and rows are in its details"
-    columns = ", ".join(f"{count} in {name!r}" for name, count in islice(counts.items(), _COUNTED))
-    others = len(counts) - _COUNTED
-    if others > 0: columns += f" and more in {others} other columns"
-    word = "column" if len(counts) == 1 else "columns"
-    what = f"missing, non-numeric, NaN or infinite values in {word} {listed(counts, _COUNTED)}"
+    word = "column" if len(columns) == 1 else "columns"
+    what = f"missing, non-numeric, NaN or infinite values in {word} {listed(columns, _COUNTED)}"
     return InputError(where, problem=f"has {what}",
                       remedy="drop or impute those rows, or encode them by a dictionary",
-                      details=f"In rows {start} to {stop - 1} there are {columns}{more}.")
+                      details=details)
 
 # %% ../../nbs/data/rows.ipynb #7d7aad30
 class _Block:
