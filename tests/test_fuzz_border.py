@@ -102,3 +102,11 @@ def test_the_fuzz_would_notice(mistake, tmp_path, monkeypatch):
         fuzz = Fuzz(way, mode, tmp_path)
         with pytest.raises(Leak):
             for name, row, cell in cases(fuzz, np.random.default_rng(0)): fuzz.try_cell(name, row, cell)
+
+
+def test_every_registered_refusal_is_listed():
+    import subprocess
+    import sys
+    from pathlib import Path
+    root = Path(__file__).parent.parent
+    assert not subprocess.run([sys.executable, root / "tools" / "security.py", "--check"], capture_output=True).stderr
