@@ -1,4 +1,5 @@
 "The border: what the attack on version 0.2 found, finding by finding, each with a test of its own."
+
 import io
 import os
 import traceback
@@ -15,7 +16,6 @@ import pytest
 from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data.clip import Clip
-from dp_knockoff.data.dictionary import load_toml
 from dp_knockoff.data.files import find_files
 from dp_knockoff.data.models import ar1, linear_model
 from dp_knockoff.data.moments import ExactMoments, Moments
@@ -28,28 +28,36 @@ from dp_knockoff.practice.selector import DPKnockoffSelector
 from dp_knockoff.privacy.samplers import SecureSampler, as_sampler
 from dp_knockoff.selection.release import select
 
-STAND_IN = {"target": "y", "columns": {"a": {"range": [0, 10], "missing": 5},
-                                       "y": {"range": [0, 10], "missing": 1}}}
+STAND_IN = {
+    "target": "y",
+    "columns": {"a": {"range": [0, 10], "missing": 5}, "y": {"range": [0, 10], "missing": 1}},
+}
 CODES = {"target": "y", "columns": {"a": {"levels": [1, 2, 3]}, "y": {"range": [0, 10]}}}
 
 
 def rows_of(data, target=None, dictionary=None, **options):
     "All rows as they are encoded, X and y, whatever they hold"
     source = open_source(data, target, dictionary=dictionary, **options)
-    def keep(X, y): return [np.column_stack([X, y])]
+
+    def keep(X, y):
+        return [np.column_stack([X, y])]
+
     return np.concatenate(source._reader.read(keep))
 
 
-def bits(rows): return np.ascontiguousarray(rows).view(np.int64)
+def bits(rows):
+    return np.ascontiguousarray(rows).view(np.int64)
 
 
 def everything_said(call):
     "The whole traceback of a refusal, as Python prints it"
-    with pytest.raises(InputError) as caught: call()
+    with pytest.raises(InputError) as caught:
+        call()
     return "".join(traceback.format_exception(caught.value))
 
 
 # 1 and 2: what Arrow cannot convert
+
 
 def test_1_an_integer_beyond_two_to_the_53_is_a_number(tmp_path):
     table = pa.table({"a": pa.array([1, 2**53 + 1, None]), "y": [1.0, 2.0, 3.0]})
@@ -71,6 +79,7 @@ def test_2_text_that_is_not_utf_8_is_an_unknown_level(tmp_path):
 
 # 3 and 4: one cell changes the type of all
 
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_3_a_list_is_read_cell_by_cell(kind):
     rng = np.random.default_rng(0)
@@ -83,25 +92,39 @@ def test_3_a_list_is_read_cell_by_cell(kind):
 
 @pytest.mark.parametrize("dictionary", [STAND_IN, None], ids=["stand-in", "no dictionary"])
 def test_4_a_complex_cell_speaks_for_itself(dictionary):
-    def chunk(cell): return pd.DataFrame({"a": [3.0, cell, 4.0], "y": [1.0, 2.0, 3.0]})
+    def chunk(cell):
+        return pd.DataFrame({"a": [3.0, cell, 4.0], "y": [1.0, 2.0, 3.0]})
+
     one, two = (rows_of([chunk(cell)], "y", dictionary)[[0, 2]] for cell in (1.0, 1 + 2j))
     assert (bits(one) == bits(two)).all()
 
 
 # 5: a law that looks at other rows
 
+
 class Centred(Gaussian):
-    def __call__(self, X, U): return super().__call__(X - X.mean(0), U)
+    def __call__(self, X, U):
+        return super().__call__(X - X.mean(0), U)
 
 
 class Looks:
     "A marginal whose quantiles depend on the other rows"
-    def mean(self): return 0.0
-    def var(self): return 1.0
-    def ppf(self, u): return u - u.mean()
+
+    def mean(self):
+        return 0.0
+
+    def var(self):
+        return 1.0
+
+    def ppf(self, u):
+        return u - u.mean()
 
 
-@pytest.mark.parametrize("law", [Centred(0, ar1(2, .5)), Blocks(Centred(0, ar1(2, .5))), Independent([Looks(), Looks()])], ids=["subclass", "in blocks", "marginal"])
+@pytest.mark.parametrize(
+    "law",
+    [Centred(0, ar1(2, 0.5)), Blocks(Centred(0, ar1(2, 0.5))), Independent([Looks(), Looks()])],
+    ids=["subclass", "in blocks", "marginal"],
+)
 def test_5_every_law_is_tried_on_made_up_rows(law):
     X, y, _ = linear_model(60, 2, 1, random_state=0)
     method = ProductsMethod(epsilon=1.0, delta=1e-5, law=law, response_bound=3.0)
@@ -110,9 +133,11 @@ def test_5_every_law_is_tried_on_made_up_rows(law):
 
 # 6: tracebacks
 
+
 def test_6_no_traceback_of_a_cluster_shows_a_cell():
     dask = pytest.importorskip("dask")
     import dask.dataframe as dd
+
     frame = dd.from_pandas(pd.DataFrame({"a": ["1", "SECRET"], "y": [1.0, 2.0]}), npartitions=1)
     with dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False}):
         broken = frame.assign(a=frame["a"].astype(object).map(float, meta=("a", float)))
@@ -124,22 +149,27 @@ def test_6_no_traceback_of_a_cluster_shows_a_cell():
 
 X, Y, _ = linear_model(400, 3, 2, random_state=0)
 DRAW = dict(simulation=True, random_state=0)
-METHODS = {"moments": MomentsMethod(epsilon=1.0, delta=1e-5, row_bound=2.0, response_bound=3.0, rounds=1),
-           "products": ProductsMethod(epsilon=1.0, delta=1e-5, law=Gaussian(0, np.eye(3)), response_bound=3.0,
-                                     rounds=1)}
+METHODS = {
+    "moments": MomentsMethod(epsilon=1.0, delta=1e-5, row_bound=2.0, response_bound=3.0, rounds=1),
+    "products": ProductsMethod(
+        epsilon=1.0, delta=1e-5, law=Gaussian(0, np.eye(3)), response_bound=3.0, rounds=1
+    ),
+}
 
 
 @pytest.mark.parametrize("word", METHODS)
 def test_7_a_sum_of_releases_says_when_its_promise_holds(word):
     release = METHODS[word].release
-    one, two = (replace(release(X[part], Y[part], **DRAW), simulated=False)
-                for part in (slice(200), slice(200, 400)))
+    one, two = (
+        replace(release(X[part], Y[part], **DRAW), simulated=False) for part in (slice(200), slice(200, 400))
+    )
     condition = "nobody is in two of the 2 parts"
     assert condition in str((one + two).guarantee) and condition in str(select(one + two))
     assert condition not in str(one.guarantee)
 
 
 # 8 to 11: cells, lines and types that decided whether there was an answer
+
 
 def test_8_a_quoted_cell_may_stand_anywhere(tmp_path):
     path, line = tmp_path / "t.csv", "1.25,2.5,word\n"
@@ -172,7 +202,11 @@ def test_11_types_of_chunks_are_compared_with_the_first():
     for dictionary in (None, STAND_IN):
         said = refusal(lambda: open_source([one, two], "y", dictionary=dictionary)())
         assert "chunk 1" in said and "'a'" in said and "text" in said and "SECRET" not in said
-    for chunk in (np.array([["1.5"]]), np.array([["1.5"]], dtype="S"), np.array([["2020-01-01"]], dtype="M8[D]")):
+    for chunk in (
+        np.array([["1.5"]]),
+        np.array([["1.5"]], dtype="S"),
+        np.array([["2020-01-01"]], dtype="M8[D]"),
+    ):
         pairs = [(np.ones((1, 1)), np.ones(1)), (chunk, np.ones(1))]
         assert "type" in refusal(lambda: open_source(pairs)())
     for other in (pl.Series("a", [2]), pl.Series("a", [True]), pl.Series("a", [2.0], dtype=pl.Float32)):
@@ -181,15 +215,18 @@ def test_11_types_of_chunks_are_compared_with_the_first():
 
 # 12 and 13: levels and links
 
+
 def test_12_levels_are_numbers_that_every_type_holds():
-    for level in (2**53 + 1, -2**53 - 1, 10**30):
+    for level in (2**53 + 1, -(2**53) - 1, 10**30):
         facts = {"columns": {"a": {"levels": [1, level]}}}
         assert "2^53" in refusal(open_source, pd.DataFrame({"a": [1], "y": [1]}), "y", dictionary=facts)
     level = 2**53
     facts = {"columns": {"a": {"levels": [1, level]}}}
-    for cell in (level - 1, level, level + 1, level + 2): # the last but one is the level in float64
+    for cell in (level - 1, level, level + 1, level + 2):  # the last but one is the level in float64
         kinds = [np.array([cell]), np.array([cell], dtype=object), np.array([float(cell)])]
-        tables = [pd.DataFrame({"a": kind, "y": 1.0}) for kind in kinds] + [pl.DataFrame({"a": [cell], "y": 1.0})]
+        tables = [pd.DataFrame({"a": kind, "y": 1.0}) for kind in kinds] + [
+            pl.DataFrame({"a": [cell], "y": 1.0})
+        ]
         assert {rows_of(table, "y", facts)[0, 0] for table in tables} == {float(float(cell) == level)}
 
 
@@ -202,14 +239,19 @@ def test_13_a_hard_link_is_the_same_file(tmp_path):
 
 # 14 to 16: archives, files and names from strangers
 
+
 def forged(path, **changed):
     "An archive with some fields changed"
-    with np.load(path) as file: arrays = dict(file)
+    with np.load(path) as file:
+        arrays = dict(file)
     import json
+
     header = json.loads(str(arrays.pop("header")))
     for name, value in changed.items():
-        if name in arrays: arrays[name] = value(arrays[name]) if callable(value) else value
-        else: header[name] = value(header[name]) if callable(value) else value
+        if name in arrays:
+            arrays[name] = value(arrays[name]) if callable(value) else value
+        else:
+            header[name] = value(header[name]) if callable(value) else value
     np.savez(path, header=json.dumps(header), **arrays)
     return path
 
@@ -218,8 +260,12 @@ ARCHIVES = {
     "moments": (Moments.from_data(X, Y), Moments),
     "exact moments": (Moments.from_data(X, Y, clip=Clip(2.0, 3.0)), ExactMoments),
     "private moments": (METHODS["moments"].release(X, Y, **DRAW), PrivateMoments),
-    "products": (METHODS["products"].release(X, Y, **DRAW), ProductsRelease)}
-BAD_COUNT, BAD_SIZE = (-5, 0, 1.5, "many", None, True, [3]), (-1.0, float("nan"), float("inf"), "1", None, [1.0])
+    "products": (METHODS["products"].release(X, Y, **DRAW), ProductsRelease),
+}
+BAD_COUNT, BAD_SIZE = (
+    (-5, 0, 1.5, "many", None, True, [3]),
+    (-1.0, float("nan"), float("inf"), "1", None, [1.0]),
+)
 
 
 def forgeries(name):
@@ -227,19 +273,36 @@ def forgeries(name):
     kept, _ = ARCHIVES[name]
     for field in fields(kept):
         value = getattr(kept, field.name)
-        if isinstance(value, bool): yield from ((field.name, bad) for bad in ("no", None, 2))
-        elif isinstance(value, (int, np.integer)): yield from ((field.name, bad) for bad in BAD_COUNT
-                                                                            if bad != 0 or field.name == "n")
-        elif isinstance(value, float): yield from ((field.name, bad) for bad in BAD_SIZE[1:])
+        if isinstance(value, bool):
+            yield from ((field.name, bad) for bad in ("no", None, 2))
+        elif isinstance(value, (int, np.integer)):
+            yield from ((field.name, bad) for bad in BAD_COUNT if bad != 0 or field.name == "n")
+        elif isinstance(value, float):
+            yield from ((field.name, bad) for bad in BAD_SIZE[1:])
         elif isinstance(value, np.ndarray):
-            for bad in (value[:-1], value[..., None], value.astype(str), value * np.nan, value.astype(complex)):
-                if bad.dtype.kind in "fc" and value.dtype.kind == "i" and not np.isnan(bad).any(): continue
-                if bad.size: yield field.name, bad
-            if field.name.endswith(("_sd", "_sds", "bounds")): yield from ((field.name, bad * value) for bad in (0, -1))
-        elif isinstance(value, (tuple, dict, str)): yield from ((field.name, bad) for bad in (3, None, [None]))
-        if field.name.endswith("_sd"): yield from ((field.name, bad) for bad in (0.0, -1.0) if bad != value)
-    if hasattr(kept, "budget"): yield "budget", {"epsilon": -1.0, "delta": 1e-5}
-    yield "clip" if hasattr(kept, "clip") else "names" if hasattr(kept, "names") else "columns", {"row_bound": -1}
+            for bad in (
+                value[:-1],
+                value[..., None],
+                value.astype(str),
+                value * np.nan,
+                value.astype(complex),
+            ):
+                if bad.dtype.kind in "fc" and value.dtype.kind == "i" and not np.isnan(bad).any():
+                    continue
+                if bad.size:
+                    yield field.name, bad
+            if field.name.endswith(("_sd", "_sds", "bounds")):
+                yield from ((field.name, bad * value) for bad in (0, -1))
+        elif isinstance(value, (tuple, dict, str)):
+            yield from ((field.name, bad) for bad in (3, None, [None]))
+        if field.name.endswith("_sd"):
+            yield from ((field.name, bad) for bad in (0.0, -1.0) if bad != value)
+    if hasattr(kept, "budget"):
+        yield "budget", {"epsilon": -1.0, "delta": 1e-5}
+    yield (
+        "clip" if hasattr(kept, "clip") else "names" if hasattr(kept, "names") else "columns",
+        {"row_bound": -1},
+    )
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -249,18 +312,23 @@ def test_14_archives_are_checked_like_arguments(name, tmp_path):
     for field, value in forgeries(name):
         kept.save(tmp_path / "a.npz")
         assert kind.load(tmp_path / "a.npz")
-        try: kind.load(forged(tmp_path / "a.npz", **{field: value}))
-        except InputError: pass
-        else: pytest.fail(f"{field} may be {value!r:.60}")
+        try:
+            kind.load(forged(tmp_path / "a.npz", **{field: value}))
+        except InputError:
+            pass
+        else:
+            pytest.fail(f"{field} may be {value!r:.60}")
         count += 1
     assert count > 15
 
 
 def test_14_a_small_file_takes_little_memory(tmp_path):
     import tracemalloc
+
     path = tmp_path / "a.npz"
     ARCHIVES["moments"][0].save(path)
-    with np.load(path) as file: arrays = dict(file)
+    with np.load(path) as file:
+        arrays = dict(file)
     np.savez_compressed(path, **arrays, zeros=np.zeros(3 * 10**7))
     huge = tmp_path / "b.npz"
     whole = io.BytesIO()
@@ -278,8 +346,15 @@ def test_14_a_small_file_takes_little_memory(tmp_path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "{b=" * 5000 + "1" + "}" * 5000,
-                                  "[" + "a." * 5000 + "b]\nc=1"], ids=["lists", "tables", "names"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000 + "]" * 5000,
+        "a = " + "{b=" * 5000 + "1" + "}" * 5000,
+        "[" + "a." * 5000 + "b]\nc=1",
+    ],
+    ids=["lists", "tables", "names"],
+)
 def test_15_depth_is_no_reason_to_break(tmp_path, text):
     (tmp_path / "d.toml").write_text(text)
     said = refusal(open_source, pd.DataFrame({"a": [1], "y": [1]}), "y", dictionary=tmp_path / "d.toml")
@@ -288,34 +363,44 @@ def test_15_depth_is_no_reason_to_break(tmp_path, text):
 
 def test_16_no_name_is_a_formula():
     import csv
-    from dp_knockoff.practice.cli import main
+
     names = ["=1+1", "+cmd", "@sum", "-2", "\tx"][:3]
     release = METHODS["moments"].release(pd.DataFrame(X, columns=names).assign(y=Y), "y", **DRAW)
     lines = list(csv.reader(io.StringIO(select(release).to_csv())))
     cells = [cell for line in lines for cell in line]
+
     def number(cell):
-        try: return float(cell) == float(cell)
-        except ValueError: return False
+        try:
+            return float(cell) == float(cell)
+        except ValueError:
+            return False
+
     assert [line[0][1:] for line in lines[1:]] == names
     assert not [cell for cell in cells if cell[:1] in tuple("=+@-\t\r") and not number(cell)]
 
 
 # 17: drawing is explicit
 
+
 def test_17_looking_draws_nothing():
     import pickle
+
     s = DPKnockoffSelector(epsilon=1.0, delta=1e-5, row_bound=2.0, response_bound=3.0)
     s.partial_fit(X, Y)
-    for name in ("threshold_", "selection_", "W_", "signs_", "support_", "anything"): assert not hasattr(s, name)
+    for name in ("threshold_", "selection_", "W_", "signs_", "support_", "anything"):
+        assert not hasattr(s, name)
     s.__dir__(), repr(s), s._repr_html_(), str(s.privacy_)
-    with pytest.raises(InputError): pickle.dumps(s)
+    with pytest.raises(InputError):
+        pickle.dumps(s)
     assert s.privacy_.releases == 0
     assert s.finish().privacy_.releases == 1
 
 
 # 18: keys
 
+
 def test_18_no_secure_sampler_has_a_predictable_key():
     for sampler in (SecureSampler(), None):
         assert "random_state" in refusal(as_sampler, sampler, random_state=3)
-    with pytest.raises(InputError): METHODS["products"].release(X, Y, sampler=SecureSampler(), random_state=3)
+    with pytest.raises(InputError):
+        METHODS["products"].release(X, Y, sampler=SecureSampler(), random_state=3)

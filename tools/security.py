@@ -35,7 +35,7 @@ def written() -> str:
 def differences() -> str:
     "What is wrong with the list, if anything is"
     same = written() == SECURITY.read_text(encoding="utf-8")
-    return "" if same else "SECURITY.md does not list what the code refuses: run tools/security.py and commit."
+    return "" if same else "SECURITY.md lists other refusals than the code: run tools/security.py and commit."
 
 
 if __name__ == "__main__":

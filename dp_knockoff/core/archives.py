@@ -185,7 +185,8 @@ def _shaped(array: np.ndarray, shapes: str, sizes: dict) -> None:
         return len(shape) == array.ndim and all(sizes.setdefault(letter, size) == size
                                                 for letter, size in zip(shape, array.shape))
     if not any(map(fits, shapes.split("|"))): raise ValueError("shape")
-    if array.ndim == 2 and shapes[0] == shapes[1] and not np.allclose(array, array.T): raise ValueError("symmetry")
+    square = array.ndim == 2 and shapes[0] == shapes[1]
+    if square and not np.allclose(array, array.T): raise ValueError("symmetry")
 
 def load_fields(
     path,         # what `save_arrays` wrote

@@ -268,7 +268,8 @@ class ExactMoments:
         "Read moments that were saved"
         def counts(cut): return tuple(check_count("cut", count, least=0) for count in cut)
         with written_by_this_version(path):
-            return cls(**load_fields(path, "clipped moments", cls, clip=lambda clip: Clip(**clip), cut=counts))
+            nested = dict(clip=lambda clip: Clip(**clip), cut=counts)
+            return cls(**load_fields(path, "clipped moments", cls, **nested))
 
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"

@@ -23,7 +23,7 @@ from ..core.errors import InputError, border, guess, listed, one_row_decides, re
 
 # %% auto #0
 __all__ = ['TRUTH', 'TYPE', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_number', 'as_floats',
-           'is_table', 'check_aligned', 'plain', 'cells_of', 'unreadable', 'floats_of', 'Header', 'type_of',
+           'is_table', 'check_aligned', 'Header', 'type_of', 'plain', 'cells_of', 'unreadable', 'floats_of',
            'same_columns', 'same_types', 'not_as_before', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
            'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
 
@@ -168,56 +168,6 @@ def check_aligned(
                          remedy="align them first (y.loc[X.index]), "
                                 "or pass y.to_numpy() to pair them by position")
 
-# %% ../../nbs/data/rows.ipynb #b0a1c302
-def plain(
-    column, # an array, or a series as narwhals sees it
-):          # float64, a series of text, or an array of objects or text
-    "A column in one of three forms, which only its type decides"
-    if isinstance(column, np.ndarray): return as_floats(column) if column.dtype.kind in "fiub" else column
-    import narwhals.stable.v1 as nw
-    native, library = column.to_native(), column.implementation
-    if library.is_pandas_like() and native.dtype == object: return native.to_numpy()
-    kind = type_of(column.dtype)
-    if kind == "number": return _numbers_of(column, native, library)
-    if column.dtype == nw.String: return column
-    if kind == "text" and not library.is_pandas_like(): return column.cast(nw.String)
-    return plain(column.to_numpy())
-
-def _numbers_of(column, native, library) -> np.ndarray:
-    "A series of numbers or truth values: NaN where one is missing; none is too large or not exact enough"
-    import narwhals.stable.v1 as nw
-    if library.is_pyarrow(): return native.cast("float64", safe=False).to_numpy()
-    if not library.is_pandas_like(): return column.cast(nw.Float64).to_numpy()
-    if isinstance(native.dtype, np.dtype): return as_floats(native.to_numpy())
-    return native.to_numpy(dtype=np.float64, na_value=math.nan)
-
-def cells_of(
-    text, # a series of text
-) -> np.ndarray:
-    "Its cells as objects; those of Arrow as bytes, which need not be text at all"
-    if text.implementation.is_pyarrow(): return text.to_native().cast("large_binary").to_numpy()
-    return text.to_numpy().astype(object)
-
-def unreadable(
-    name: str, # of a column
-):             # f(error) -> InputError
-    "What is said about a column that a library cannot convert"
-    return partial(_unreadable, name)
-
-@one_row_decides("a table whose own library cannot read one of its columns")
-def _unreadable(name: str, error) -> InputError:
-    return InputError(f"column {name!r}", problem="cannot be read by the library that its table belongs to",
-                      remedy="convert it to numbers or text first", details=reason(error))
-
-def floats_of(
-    column,    # an array, or a series as narwhals sees it
-    name: str, # its name
-) -> np.ndarray:
-    "A column in float64, each cell by itself"
-    with border(unreadable(name)):
-        found = plain(column)
-        return as_floats(found if isinstance(found, np.ndarray) else cells_of(found))
-
 # %% ../../nbs/data/rows.ipynb #771a9cbe
 @dataclass(frozen=True)
 class Header:
@@ -327,8 +277,8 @@ def _check_labels(where: str, labels: list) -> None:
     try: check_unique(labels)
     except InputError as error: raise error.at(where) from None
 
-TYPE = ("a column whose type cannot be used (types are public; but a table that infers them from its cells may get "
-        "another one by a single cell)")
+TYPE = ("a column whose type cannot be used (types are public; but a table that infers them from its cells "
+        "may get another one by a single cell)")
 
 @one_row_decides(TYPE)
 def _no_number(column: str, where: str, dtype) -> InputError:
@@ -341,6 +291,56 @@ def _no_number(column: str, where: str, dtype) -> InputError:
     return InputError(column, problem=f"of {where} holds {kind}",
                       remedy="give its levels in a dictionary (dictionary=...), replace it by one 0/1 column "
                              "per category, or leave it out with columns=[...]")
+
+# %% ../../nbs/data/rows.ipynb #b0a1c302
+def plain(
+    column, # an array, or a series as narwhals sees it
+):          # float64, a series of text, or an array of objects or text
+    "A column in one of three forms, which only its type decides"
+    if isinstance(column, np.ndarray): return as_floats(column) if column.dtype.kind in "fiub" else column
+    import narwhals.stable.v1 as nw
+    native, library = column.to_native(), column.implementation
+    if library.is_pandas_like() and native.dtype == object: return native.to_numpy()
+    kind = type_of(column.dtype)
+    if kind == "number": return _numbers_of(column, native, library)
+    if column.dtype == nw.String: return column
+    if kind == "text" and not library.is_pandas_like(): return column.cast(nw.String)
+    return plain(column.to_numpy())
+
+def _numbers_of(column, native, library) -> np.ndarray:
+    "A series of numbers or truth values: NaN where one is missing; none is too large or not exact enough"
+    import narwhals.stable.v1 as nw
+    if library.is_pyarrow(): return native.cast("float64", safe=False).to_numpy()
+    if not library.is_pandas_like(): return column.cast(nw.Float64).to_numpy()
+    if isinstance(native.dtype, np.dtype): return as_floats(native.to_numpy())
+    return native.to_numpy(dtype=np.float64, na_value=math.nan)
+
+def cells_of(
+    text, # a series of text
+) -> np.ndarray:
+    "Its cells as objects; those of Arrow as bytes, which need not be text at all"
+    if text.implementation.is_pyarrow(): return text.to_native().cast("large_binary").to_numpy()
+    return text.to_numpy().astype(object)
+
+def unreadable(
+    name: str, # of a column
+):             # f(error) -> InputError
+    "What is said about a column that a library cannot convert"
+    return partial(_unreadable, name)
+
+@one_row_decides("a table whose own library cannot read one of its columns")
+def _unreadable(name: str, error) -> InputError:
+    return InputError(f"column {name!r}", problem="cannot be read by the library that its table belongs to",
+                      remedy="convert it to numbers or text first", details=reason(error))
+
+def floats_of(
+    column,    # an array, or a series as narwhals sees it
+    name: str, # its name
+) -> np.ndarray:
+    "A column in float64, each cell by itself"
+    with border(unreadable(name)):
+        found = plain(column)
+        return as_floats(found if isinstance(found, np.ndarray) else cells_of(found))
 
 # %% ../../nbs/data/rows.ipynb #0dc95773
 def same_columns(
@@ -369,7 +369,8 @@ def same_types(
                              problem=f"has another type than in {first} (text, or numbers)",
                              remedy="give all the same types, or columns of objects")
 
-@one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the first")
+@one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the "
+                 "first")
 def not_as_before(
     error: InputError, # about this chunk
 ) -> InputError:

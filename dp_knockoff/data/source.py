@@ -22,7 +22,16 @@ from .cluster import is_dask, open_dask
 from .dictionary import Dictionary, as_dictionary, join_groups
 from .files import fails, file_header, find_files, open_npy, open_query, open_tables
 from .moments import ExactMoments, Moments, named, summariser
-from .rows import Piece, Reader, Rows, is_table, not_as_before, open_rows, same_columns, same_types
+from dp_knockoff.data.rows import (
+    Piece,
+    Reader,
+    Rows,
+    is_table,
+    not_as_before,
+    open_rows,
+    same_columns,
+    same_types,
+)
 
 # %% auto #0
 __all__ = ['Source', 'MomentsSource', 'open_source', 'moments_of', 'types_of']

@@ -492,8 +492,8 @@ def _check_row_by_row(
     "On made-up rows: change, move and leave out other rows, and a row's knockoff must stay"
     with np.errstate(all="ignore"):
         if all(_row_by_row(law, stream(trial, "kernel")) for trial in range(_TRIALS)): return law
-    raise InputError("law", problem="is a law or kernel that does not treat every row by itself (on made-up rows "
-                     "a knockoff changed when other rows did, or when it was drawn again with the same "
+    raise InputError("law", problem="is a law or kernel that does not treat every row by itself (on made-up "
+                     "rows a knockoff changed when other rows did, or when it was drawn again with the same "
                      "uniforms)",
                      remedy="let it use its own row and its own row of uniforms only")
 

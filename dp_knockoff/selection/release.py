@@ -21,7 +21,7 @@ from ..data.rows import one_blas_thread
 from ..data.source import Source, open_source
 from ..knockoffs.statistics import Statistic
 from ..knockoffs.threshold import check_fdr
-from ..privacy.mechanisms import Budget, check_budget
+from ..privacy.mechanisms import check_budget
 from .diagnosis import Diagnosis, diagnose
 from dp_knockoff.selection.inference import (
     Effects,
