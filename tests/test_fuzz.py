@@ -258,7 +258,7 @@ def products_of(kind, way, folder, dtype, grouped, k=1, **options):
 def test_no_two_neighbours_have_products_further_apart_than_promised(pair, kind, options, seed, grouped):
     first, square = compared(products_of(kind, "array", None, "float64", grouped, **options), *pair, seed)
     assert square <= ALLOWED
-    assert first.draws or "check its mean and covariance" in first.outcome  # public constants that leave no row
+    assert first.draws or "check its mean and covariance" in first.outcome
 
 
 @pytest.mark.parametrize("way", WAYS)
