@@ -618,15 +618,13 @@ def test_a_selection_holds_nothing_exact_but_n(tmp_path):
 
 
 def test_a_release_says_what_was_spent_and_what_is_promised():
-    found = ask("products", X, Y, **{**PUBLIC, "response_bound": .5}, rows_per_person=3, sampler=Trusted(),
-                            random_state=0)
+    found = ask("products", X, Y, **{**PUBLIC, "response_bound": .5}, rows_per_person=3, sampler=Trusted())
     text = repr(found)
     assert "Spent (epsilon=1, delta=0.001) in 3 rounds; noise scale: products" in text
     assert "differ in any 3 rows (all rows of a person" in text and "counts as private" in text
     assert "the rows of x are independent draws of the" in text
     assert "clamped, which costs power, not validity. Raise response_bound." in text
-    calm = ask("products", X, Y, **{**PUBLIC, "response_bound": 50.0}, rounds=1, sampler=Trusted(),
-                           random_state=0)
+    calm = ask("products", X, Y, **{**PUBLIC, "response_bound": 50.0}, rounds=1, sampler=Trusted())
     assert "clamped" not in " ".join(calm.notes) and "rounds" not in calm.notes[0]
     assert "differ in one row." in str(calm.guarantee) and "FDR" not in str(calm.release.guarantee)
 
@@ -637,12 +635,12 @@ def test_a_ledger_is_charged_once_for_all_rounds(tmp_path):
     entry, = ledger.entries
     assert np.isclose(entry.mu, MU) and entry.what == "products" and entry.unit == "1 row"
     with pytest.raises(MemoryError):
-        ProductsMethod(**ROUNDS).release(X, Y, sampler=Dying("products 1"), random_state=0, ledger=ledger)
+        ProductsMethod(**ROUNDS).release(X, Y, sampler=Dying("products 1"), ledger=ledger)
     assert len(ledger.entries) == 2  # what was drawn is spent
     tight = Ledger(tmp_path / "t", epsilon=.5, delta=1e-3)
     names = unread([f"x{j}" for j in range(6)])
     method = ProductsMethod(**ROUNDS)
-    assert "epsilon" in refusal(method.release, names, sampler=Unused(), random_state=0, ledger=tight)
+    assert "epsilon" in refusal(method.release, names, sampler=Unused(), ledger=tight)
 
 
 def test_without_a_word_a_release_is_drawn_by_opendp():
