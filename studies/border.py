@@ -92,7 +92,8 @@ def main():
     head = ["| way | cases | refused as registered | does not fit | leaks |", "|---|---|---|---|---|"]
     text = [
         "# The border", "",
-        f"Replaced cells by way in, in {len(MODES)} modes (`python studies/border.py`).", "", *head, *found, "",
+        f"Replaced cells by way in, in {len(MODES)} modes (`python studies/border.py`).", "",
+        *head, *found, "",
         f"A pass over {ROWS:,} rows and {FEATURES} columns, in units of the array's processor time:", "",
         "| way | ratio |", "|---|---|", *cost()]
     (ROOT / "studies" / "results" / "border.md").write_text("\n".join(text) + "\n", encoding="utf-8")

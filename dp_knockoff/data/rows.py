@@ -277,8 +277,8 @@ def _check_labels(where: str, labels: list) -> None:
     try: check_unique(labels)
     except InputError as error: raise error.at(where) from None
 
-TYPE = ("a column whose type cannot be used (types are public; but where they are guessed from cells, as in a "
-        "CSV file without a dictionary, a single cell may change them)")
+TYPE = ("a column whose type cannot be used (types are public; but where they are guessed from cells, as "
+        "in a CSV file without a dictionary, a single cell may change them)")
 
 @one_row_decides(TYPE)
 def _no_number(column: str, where: str, dtype) -> InputError:
