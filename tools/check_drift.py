@@ -13,6 +13,7 @@ from pathlib import Path
 
 import notebooks as nbs
 import readme
+import security
 import statements
 
 SPEAKS = {"print", "display", "show", "subplots", "figure"}
@@ -79,8 +80,8 @@ def check_export(copy: Path) -> list:
 
 
 def check_readme() -> list:
-    "README.md is what the index notebook gives"
-    return [text] if (text := readme.differences()) else []
+    "README.md is what the index notebook gives, and SECURITY.md lists what the code refuses"
+    return [text for text in (readme.differences(), security.differences()) if text]
 
 
 def check_errors(notebook: dict) -> list:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import tempfile
 import zipfile
 import zlib
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,7 +23,8 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of']
+__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of',
+           'load_fields']
 
 # %% ../../nbs/core/archives.ipynb #e900d4a5
 def check_place(path) -> Path:
@@ -97,9 +100,9 @@ _DAMAGE = (OSError, ValueError, LookupError, EOFError, AttributeError, TypeError
 def _read(path, what: str, wanted=None) -> tuple:
     "Header and arrays (all, or those wanted) of an archive, or a sentence that calls it `what`"
     try:
-        if wanted is None:
-            with zipfile.ZipFile(path) as whole:
-                if whole.testzip() is not None: raise zipfile.BadZipFile("a checksum is wrong")
+        with zipfile.ZipFile(path) as whole:
+            for member in whole.infolist(): _check_size(whole, member)
+            if wanted is None and whole.testzip() is not None: raise zipfile.BadZipFile("a checksum is wrong")
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files if wanted is None or key in wanted}
         return json.loads(str(arrays.pop("header"))), arrays
@@ -108,6 +111,15 @@ def _read(path, what: str, wanted=None) -> tuple:
     except _DAMAGE:
         raise InputError(repr(str(path)), problem=f"is not a file of saved {what}, or it is damaged",
                          remedy="save it again") from None
+
+def _check_size(whole: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    "An array takes as much memory as it takes on the disk"
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    with whole.open(member) as file:
+        shape, _, dtype = read[np.lib.format.read_magic(file)](file)
+        size = file.tell() + math.prod(shape) * dtype.itemsize
+        if member.compress_type != zipfile.ZIP_STORED or size != member.file_size:
+            raise zipfile.BadZipFile("an array is not what its size says")
 
 def load_arrays(
     path,      # what `save_arrays` wrote
@@ -139,3 +151,63 @@ def class_of(
     if kind not in _CLASSES: return None
     module, name = _CLASSES[kind]
     return getattr(import_module(f"dp_knockoff.{module}"), name)
+
+# %% ../../nbs/core/archives.ipynb #b0a1c501
+_SIZES = "_sd", "_sds", "bounds", "bound", "weight"            # endings of names of what must be positive
+_MAY_BE_ZERO = "longest", "weights", "row_norm", "variance_sd" # sizes that may also be zero
+
+def _numbers(name: str, value, whole: bool = False):
+    "Numbers that are finite and, if they count or measure something, not too small"
+    size = whole or name.endswith(_SIZES) or name in _MAY_BE_ZERO
+    least = -math.inf if not size else 0 if name in _MAY_BE_ZERO else math.nextafter(0, 1)
+    if not np.isfinite(value).all() or not (np.asarray(value) >= least).all(): raise ValueError(name)
+    return value
+
+def _typed(value, *types):
+    "The value, if it is of one of these types; a truth value is no number"
+    if not isinstance(value, types) or isinstance(value, bool) != (types == (bool,)): raise TypeError("type")
+    return value
+
+def _words(value) -> tuple: return tuple(_typed(word, str) for word in _typed(value, list, tuple))
+
+_CHECKS = { # of a field, by its type: f(name, value) -> value
+    "int": lambda name, value: _numbers(name, _typed(value, int), whole=True),
+    "float": lambda name, value: float(_numbers(name, _typed(value, int, float))),
+    "bool": lambda name, value: _typed(value, bool), "str": lambda name, value: _typed(value, str),
+    "tuple": lambda name, value: _words(value),
+    "dict": lambda name, value: {key: _words(words) for key, words in _typed(value, dict).items()},
+    "np.ndarray": lambda name, value: _numbers(name, _typed(value, np.ndarray))}
+
+def _shaped(array: np.ndarray, shapes: str, sizes: dict) -> None:
+    "Equal letters are equal sizes, and a matrix of one letter is symmetric"
+    if array.dtype not in (np.float64, np.int64): raise TypeError("dtype")
+    def fits(shape):
+        return len(shape) == array.ndim and all(sizes.setdefault(letter, size) == size
+                                                for letter, size in zip(shape, array.shape))
+    if not any(map(fits, shapes.split("|"))): raise ValueError("shape")
+    square = array.ndim == 2 and shapes[0] == shapes[1]
+    if square and not np.allclose(array, array.T): raise ValueError("symmetry")
+
+def load_fields(
+    path,         # what `save_arrays` wrote
+    kind: str,    # what it must be
+    cls,          # a dataclass: types of fields, and `shapes` of arrays: {name: "11"}, "1" as many as columns
+    **converters, # f(value) -> a field's value, for fields of other types
+) -> dict:        # fields of the class
+    "Read an object's fields back, checked as strictly as arguments"
+    header, arrays = load_arrays(path, kind)
+    header.pop("kind")
+    types, found = {field.name: field.type for field in fields(cls)}, {}
+    columns = len(header.get("columns") or header.get("names") or ())
+    sizes = {"0": 0, "1": columns, "2": 2 * columns, "+": columns + 1}
+    for name, value in {**header, **arrays}.items():
+        with written_by_this_version(path): type_ = types[name]
+        try:
+            if type_ == "np.ndarray": _shaped(value, cls.shapes[name], sizes)
+            if value is None and type_.endswith("| None"): found[name] = None
+            elif name in converters: found[name] = converters[name](value)
+            else: found[name] = _CHECKS[type_.removesuffix(" | None")](name, value)
+        except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
+            raise InputError(repr(str(path)), problem=f"holds something impossible as its {name!r}",
+                             remedy="have it made again") from None
+    return found

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import difflib
 import numbers
+from contextlib import contextmanager
+from functools import wraps
 
 # %% auto #0
-__all__ = ['LARGEST', 'shown', 'InputError', 'listed', 'guess', 'check_fraction', 'check_positive', 'check_count', 'check_given',
-           'check_option', 'stream']
+__all__ = ['ONE_ROW', 'LARGEST', 'shown', 'InputError', 'reason', 'border', 'guarded', 'one_row_decides', 'listed', 'guess',
+           'check_fraction', 'check_positive', 'check_count', 'check_given', 'check_option', 'stream']
 
 # %% ../../nbs/core/errors.ipynb #c3583155
 def shown(value) -> str:
@@ -32,6 +34,7 @@ class InputError(ValueError):
     ):
         self.argument, self.value, self.problem, self.remedy = argument, value, problem, remedy
         self.where, self.details = where, str(details)
+        self.one_row = "" # when one row can bring it about: see `one_row_decides`
         super().__init__(self.said())
 
     def said(self,
@@ -49,11 +52,19 @@ class InputError(ValueError):
         "The same error, about something that stands there"
         place = f"{where}: {self.where}" if self.where else where
         fields = self.argument, self.value, self.problem, self.remedy
-        return InputError(*fields, where=place, details=self.details)
+        return self.but(InputError(*fields, where=place, details=self.details))
+
+    def but(self,
+        other: InputError, # the same in other words
+    ) -> InputError:
+        "The other error, about the same rows"
+        other.one_row = self.one_row
+        return other
 
     def __reduce__(self):
         value = ... if self.value is ... else _Shown(shown(self.value))  # the value itself may not travel
-        return _input_error, ((self.argument, value, self.problem, self.remedy), self.where, self.details)
+        fields = self.argument, value, self.problem, self.remedy
+        return _input_error, (fields, self.where, self.details, self.one_row)
 
 def _in_python(argument: str, value) -> str:
     "An argument as Python code spells it"
@@ -63,9 +74,54 @@ class _Shown(str):
     "A value that is only known as it was shown"
     def __repr__(self): return str(self)
 
-def _input_error(fields: tuple, where: str, details: str) -> InputError:
+def _input_error(fields: tuple, where: str, details: str, one_row: str) -> InputError:
     "The error that was pickled"
-    return InputError(*fields, where=where, details=details)
+    error = InputError(*fields, where=where, details=details)
+    error.one_row = one_row
+    return error
+
+# %% ../../nbs/core/errors.ipynb #b0a1c202
+def reason(error) -> str:
+    "What a library had to say, on one line"
+    return str(error).strip().split("\n")[0].rstrip(".")[:120] or type(error).__name__
+
+@contextmanager
+def border(
+    explain, # f(error) -> the InputError to be raised in its place
+):
+    "Context of foreign code: whatever it raises becomes one sentence, which repeats no cell"
+    try: yield
+    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError): raise
+    except BaseException as error: raise explain(error) from None # a panic of polars is no Exception
+
+def guarded(
+    items,   # an iterable of somebody else's
+    explain, # f(error) -> the InputError to be raised in its place
+):
+    "The same items; making and advancing the iterator is foreign code"
+    with border(explain): items = iter(items)
+    while True:
+        with border(explain):
+            try: item = next(items)
+            except StopIteration: return
+        yield item
+
+# %% ../../nbs/core/errors.ipynb #b0a1c205
+ONE_ROW = {} # what one row of the data can have refused: {where it is refused: when}
+
+def one_row_decides(
+    when: str, # in which case, for the list in SECURITY.md
+):
+    "Register a function that makes such a refusal; its errors carry the description"
+    def known(make):
+        ONE_ROW[f"{make.__module__.split('.', 1)[-1]}.{make.__qualname__}"] = when
+        @wraps(make)
+        def made(*args, **kwargs):
+            error = make(*args, **kwargs)
+            if error is not None: error.one_row = when
+            return error
+        return made
+    return known
 
 # %% ../../nbs/core/errors.ipynb #d3d29791
 def listed(

@@ -5,6 +5,8 @@
 # %% ../../nbs/core/tables.ipynb #5dfd37f9
 from __future__ import annotations
 
+import csv
+import io
 import math
 import numbers
 import unicodedata
@@ -16,7 +18,7 @@ import numpy as np
 from .errors import InputError, check_option
 
 # %% auto #0
-__all__ = ['SMALL', 'one_line', 'Table', 'svg_rows']
+__all__ = ['SMALL', 'one_line', 'Table', 'svg_rows', 'csv_text']
 
 # %% ../../nbs/core/tables.ipynb #9e2db951
 _DIGITS = ".4g" # of numbers, where a column does not say otherwise
@@ -149,3 +151,20 @@ def svg_rows(
     parts.append(_svg_text(_LABEL - 35, bottom + 13, one_line(title)[:_LONGEST], "end"))
     look = f'width="{_LABEL + _PLOT + _MARGIN}" height="{bottom + _AXIS}" role="img" style="{_BLOCK}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {look}>{"".join(parts)}</svg>'
+
+# %% ../../nbs/core/tables.ipynb #b0a1c402
+_FORMULA = tuple("=+-@\t\r") # with which a cell begins that a spreadsheet would run
+
+def csv_text(
+    lines, # of cells
+) -> str:
+    "Lines of a CSV file in which no cell is a formula"
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([map(_harmless, line) for line in lines])
+    return text.getvalue()
+
+def _harmless(cell):
+    "The cell; a text that looks like a formula with an apostrophe in front"
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA): return cell
+    try: return cell if math.isfinite(float(cell)) else f"'{cell}"
+    except ValueError: return f"'{cell}"

@@ -5,10 +5,12 @@
 # %% ../../nbs/data/cluster.ipynb #02a3e591
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ..core.errors import InputError
-from .files import need, reason
+from ..core.errors import InputError, border
+from .files import fails, need
 from dp_knockoff.data.rows import (
     Header,
     Piece,
@@ -16,6 +18,7 @@ from dp_knockoff.data.rows import (
     Rows,
     column_names,
     no_names,
+    not_as_before,
     one_blas_thread,
     sum_pieces,
 )
@@ -34,7 +37,8 @@ def partition_sum(
 ) -> tuple:    # number of rows, and the sum of what is said of them: None if there are none
     "What is said of the rows of one partition, added up: runs on a worker"
     where = f"partition {i}"
-    rows = Rows(X, y, list(names), encoding, where)
+    try: rows = Rows(X, y, list(names), encoding, where)
+    except InputError as error: raise not_as_before(error) from None
     pieces = [Piece(rows, 0, len(rows), where)]
     return len(rows), sum_pieces(pieces, len(rows.names), summarise, part=i)
 
@@ -63,12 +67,8 @@ def _dask_reader(label: str, names: tuple, partitions, rows, encoding=None) -> R
     def read(summarise, progress=None):
         parts = [delayed(partition_sum)(X, y, names, i, summarise, encoding)
                  for i, (X, y) in enumerate(partitions())]
-        try:
-            with one_blas_thread(): count, total = tree_sum(parts, delayed(_added)).compute()
-        except InputError: raise
-        except Exception as error:
-            raise InputError(label, problem=f"could not be computed ({type(error).__name__})",
-                             remedy="see the workers' logs, then try again", details=reason(error)) from error
+        with border(partial(fails, label)), one_blas_thread():
+            count, total = tree_sum(parts, delayed(_added)).compute()
         if progress and count: progress(count)
         return total
     return Reader(label, encoding.encoded(names) if encoding else names, read, rows)

@@ -17,24 +17,18 @@ from functools import cached_property
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, listed, shown
-from .rows import as_floats, objects_as_floats
+from ..core.errors import LARGEST, InputError, border, listed, one_row_decides, shown
+from .rows import TYPE, as_number, cells_of, floats_of, plain, type_of, unreadable
 
 # %% auto #0
 __all__ = ['Column', 'join_groups', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../../nbs/data/dictionary.ipynb #04bb1fc9
-_TRUTH = {"true": 1.0, "false": 0.0}  # words that are numbers
-
 def _number_of(
     value, # a level, or a text in the data
 ):         # float, or None
     "The number that it means; true is 1, false is 0"
-    if not isinstance(value, str): return float(value)
-    word = value.strip().lower()
-    if word in _TRUTH: return _TRUTH[word]
-    try: number = math.nan if "_" in word else float(word)
-    except ValueError: return None
+    number = as_number(value)
     return number if math.isfinite(number) else None
 
 def _word(
@@ -50,7 +44,8 @@ def _numbers_of(
 ) -> dict:         # number: position
     "What the levels are as numbers, in float64 and as float32 would round them"
     exact = _alone((_number_of(level), j) for j, level in enumerate(levels))
-    with np.errstate(over="ignore"): rounded = _alone((float(np.float32(x)), j) for x, j in exact.items())
+    with np.errstate(over="ignore"):
+        rounded = _alone((float(np.float32(x)), j) for x, j in exact.items() if not x.is_integer())
     return rounded | exact
 
 def _alone(pairs) -> dict:
@@ -58,25 +53,6 @@ def _alone(pairs) -> dict:
     pairs = list(pairs)
     times = Counter(number for number, _ in pairs)
     return {x: j for x, j in pairs if x is not None and math.isfinite(x) and times[x] == 1}
-
-# %% ../../nbs/data/dictionary.ipynb #eef64e65
-def _plain(
-    column, # an array, or a series as narwhals sees it
-):          # float64, a series of text, or an array of objects
-    "A column in one of three forms, which only its type decides"
-    if isinstance(column, np.ndarray): return _plain_array(column)
-    import narwhals.stable.v1 as nw
-    is_pandas = column.implementation.is_pandas_like()
-    if is_pandas and column.to_native().dtype == object: return column.to_native().to_numpy()
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean: return column.cast(nw.Float64).to_numpy()
-    if column.dtype == nw.String: return column
-    if column.dtype in (nw.Categorical, nw.Enum) and not is_pandas: return column.cast(nw.String)
-    return _plain_array(column.to_numpy())
-
-def _plain_array(column: np.ndarray) -> np.ndarray:
-    "An array as float64, or as an array of objects"
-    if column.dtype.kind in "fiub": return as_floats(column, ())
-    return column.astype(object)
 
 # %% ../../nbs/data/dictionary.ipynb #69aeb231
 _UNKNOWN = -1  # the code of a value that is none of the levels
@@ -93,25 +69,21 @@ class _Codes(dict):
 
     def __missing__(self, value) -> int:
         "The code of what is not there as it stands"
-        if isinstance(value, bytes): value = value.decode("utf-8", "replace")
-        if not isinstance(value, str): return _MISSING if _is_hole(value) else _UNKNOWN
-        key = value if self.as_text else _number_of(value)
-        return _UNKNOWN if key is None else self.get(key, _UNKNOWN)
+        if isinstance(value, bytes): return self[value.decode("utf-8", "replace")]
+        if isinstance(value, str) and self.as_text: return _UNKNOWN
+        number = as_number(value)
+        if math.isnan(number) and not isinstance(value, str): return _MISSING
+        return self.numbers.get(number, _UNKNOWN)
 
     def of(self, value) -> int:
         "The code of anything, even of what no table can hold"
         try: return self[value]
-        except (TypeError, ValueError): return _UNKNOWN
+        except Exception: return _UNKNOWN # its own code failed
 
     def of_all(self, values: np.ndarray) -> np.ndarray:
         "The codes of an array of objects"
         try: return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
-        except (TypeError, ValueError): return np.fromiter(map(self.of, values), np.int32, len(values))
-
-def _is_hole(value) -> bool:
-    "Is it one of the ways to say that there is no value? (None is asked for elsewhere.)"
-    if type(value).__name__ in ("NAType", "NaTType"): return True
-    return isinstance(value, numbers.Number) and value != value
+        except Exception: return np.fromiter(map(self.of, values), np.int32, len(values))
 
 # %% ../../nbs/data/dictionary.ipynb #bd5f4194
 _KEYS = ("range", "levels", "probabilities", "missing", "indicator")  # what can be said about a column
@@ -162,14 +134,13 @@ class Column:
         out: np.ndarray, # one row for each encoded column: filled in place
     ) -> None:
         "The numbers of a block of values, each by itself"
-        hole = self._numbers(column, out) if self.levels is None else self._factor(column, out)
+        with border(unreadable(self.name)):
+            hole = self._numbers(column, out) if self.levels is None else self._factor(column, out)
         if self.indicator: out[-1] = hole
 
     def _numbers(self, column, out):
         "A numeric column: what is missing or no finite number gets the stand-in, if there is one"
-        values = _plain(column)
-        if _is_text(values): values = values.to_numpy()
-        out[0] = as_floats(values, (self.name,)) if self.missing is None else _readable(values)
+        out[0] = floats_of(column, self.name)
         if self.missing is None: return None
         hole = ~np.isfinite(out[0])
         out[0][hole] = self.missing
@@ -177,7 +148,7 @@ class Column:
 
     def _factor(self, column, out):
         "A factor: one row of 0 and 1 for every level but the reference"
-        values, others = _plain(column), self.levels[1:]
+        values, others = plain(column), self.levels[1:]
         if _is_text(values) and self._codes.as_text:
             for row, level in zip(out, others): row[:] = _where(values == level)
             hole = None if self.missing is None else _where((values == "") | values.is_null())
@@ -200,23 +171,12 @@ def _where(truth) -> np.ndarray:
 
 def _codes_of(values, codes: _Codes) -> np.ndarray:
     "The position of every value among the levels"
-    if _is_text(values): values = values.to_numpy().astype(object)
-    if values.dtype == object: return codes.of_all(values)
+    if _is_text(values): values = cells_of(values)
+    if values.dtype != np.float64: return codes.of_all(values)
     found = np.full(len(values), _UNKNOWN, dtype=np.int32)
     for number, j in codes.numbers.items(): found[values == number] = j
     found[np.isnan(values)] = _MISSING
     return found
-
-def _readable(column: np.ndarray) -> np.ndarray:
-    "A column in float64, NaN where one is no number"
-    if column.dtype == np.float64: return column
-    try: return objects_as_floats(column)
-    except (TypeError, ValueError): return np.array([_float_or_nan(value) for value in column])
-
-def _float_or_nan(value) -> float:
-    "One number in float64"
-    try: return float(objects_as_floats(np.array([value], dtype=object))[0])
-    except (TypeError, ValueError): return math.nan
 
 # %% ../../nbs/data/dictionary.ipynb #961f6f5b
 def _is_number(value) -> bool:
@@ -260,6 +220,8 @@ def _check_levels(column: Column):
     times = Counter(level if isinstance(level, str) else float(level) for level in given)
     twice = [_word(level) for level in given if times[level] > 1]
     if twice: raise _wrong(column, f"has level {twice[0]!r} twice", "give each once")
+    if any(not isinstance(level, str) and float(level) != level for level in given):
+        raise _wrong(column, "has a level beyond 2^53 that is not a float64", "write levels as text")
     if "" in given:
         raise _wrong(column, "has an empty level, which is a missing value in a file",
                      "leave it out, and name a level by missing = ...")
@@ -430,16 +392,18 @@ class _Encoding:
         dtype,      # and the type of that, as narwhals calls it
     ) -> None:
         "A factor may be text, categories, truth values or numbers; other columns are numbers"
-        import narwhals.stable.v1 as nw
-        if dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown): return
-        is_text = dtype in (nw.String, nw.Categorical, nw.Enum)
-        if is_text and self.column(name).levels is not None: return
-        if is_text:
-            raise InputError(f"column {name!r}",
-                             problem=f"of {where} holds text, but {self.where} gives it no levels",
-                             remedy="add levels = [...], or leave it out with columns=[...]")
-        raise InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
-                         remedy="turn it into a number or a factor, or leave it out with columns=[...]")
+        kind = type_of(dtype)
+        if kind in ("number", "anything") or kind == "text" and self.column(name).levels is not None: return
+        raise self._other_type(where, name, dtype, kind)
+
+    @one_row_decides(TYPE)
+    def _other_type(self, where: str, name: str, dtype, kind: str) -> InputError:
+        if kind == "text":
+            return InputError(f"column {name!r}",
+                              problem=f"of {where} holds text, but {self.where} gives it no levels",
+                              remedy="add levels = [...], or leave it out with columns=[...]")
+        return InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
+                          remedy="turn it into a number or a factor, or leave it out with columns=[...]")
 
     def design(self,
         names,   # columns of the data
@@ -625,7 +589,7 @@ def load_toml(
     except OSError as error:
         raise InputError(repr(os.fspath(path)), problem=f"cannot be opened ({error.strerror})",
                          remedy="check its name") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:120]
         raise InputError(repr(os.fspath(path)), problem=f"is not a TOML file ({reason})",
                          remedy="correct that line") from None

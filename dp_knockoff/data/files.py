@@ -10,7 +10,6 @@ import gzip
 import io
 import math
 import os
-import zlib
 from collections import Counter
 from functools import partial
 from glob import glob, has_magic
@@ -18,11 +17,21 @@ from importlib import import_module
 
 import numpy as np
 
-from ..core.errors import InputError, shown
-from .rows import Header, Piece, Reader, Rows, bad_values, batch_rows, open_rows, same_columns
+from ..core.errors import InputError, border, guarded, one_row_decides, reason, shown
+from dp_knockoff.data.rows import (
+    TRUTH,
+    Header,
+    Piece,
+    Reader,
+    Rows,
+    bad_values,
+    batch_rows,
+    open_rows,
+    same_columns,
+)
 
 # %% auto #0
-__all__ = ['find_files', 'need', 'reason', 'parquet_batches', 'file_header', 'open_tables', 'open_query', 'open_npy']
+__all__ = ['find_files', 'need', 'parquet_batches', 'file_header', 'open_tables', 'fails', 'open_query', 'open_npy']
 
 # %% ../../nbs/data/files.ipynb #6e8ceaa8
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".npz")  # what a file's name tells about its kind
@@ -45,12 +54,17 @@ def find_files(
         found += matches
     if not found: raise InputError("data", problem="is an empty list", remedy="pass at least one path")
     for path in found: _check_file(path)
-    times = Counter(map(os.path.realpath, found))
-    twice = [path for path in found if times[os.path.realpath(path)] > 1]
+    times = Counter(map(_identity, found))
+    twice = [path for path in found if times[_identity(path)] > 1]
     if twice:
         raise InputError(repr(twice[0]), problem="stands more than once in data, and so would its rows",
                          remedy="pass it once")
     return found
+
+def _identity(path: str) -> tuple:
+    "What all names of one file have in common; a copy of it is another file"
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
 
 def _check_file(path: str) -> None:
     "There is such a file, it may be read, and its ending says how"
@@ -90,51 +104,22 @@ def need(
                          remedy="pip install 'polars>=1.37'")
 
 # %% ../../nbs/data/files.ipynb #fb6f9b5e
-def reason(error) -> str:
-    "What a library had to say, on one line"
-    return str(error).strip().split("\n")[0].rstrip(".")[:120] or type(error).__name__
-
+@one_row_decides("a file that is damaged or cut off")
 def _broken(where: str, error) -> InputError:
     "The sentence about a file that cannot be read to its end"
     return InputError(where, problem="is damaged or ends too early", remedy="write it again",
                       details=reason(error))
 
-def _guarded(items, explain):
-    "The items of a reader, with its errors turned into a sentence by `explain(error)`"
-    items = iter(items)
-    while True:
-        try: item = next(items)
-        except StopIteration: return
-        except (KeyboardInterrupt, SystemExit, MemoryError, InputError): raise
-        except BaseException as error: raise explain(error) from None  # a panic of polars is no Exception
-        yield item
-
-# %% ../../nbs/data/files.ipynb #c47e0e9f
-class _Columns:
-    "A batch of a file, column by column, the response last; read as blocks of float64 rows"
-    def __init__(self, names, response: str, columns: list):
-        self.names = tuple(names)
-        self.response = response
-        self.columns = columns
-
-    def __len__(self): return len(self.columns[-1])
-
-    def block(self, start: int, stop: int) -> tuple:
-        "Rows `start` to `stop` as float64 arrays"
-        parts = [column[start:stop] for column in self.columns]
-        try: values = np.concatenate(parts, dtype=np.float64, casting="unsafe")
-        except (TypeError, ValueError):
-            raise InputError("some column", problem="holds values that are not numbers",
-                             remedy="choose others with columns=[...]") from None
-        Z = values.reshape(len(parts), -1)
-        return Z[:-1].T, Z[-1]
-
-def _encoded(batch, target: str, encoding) -> Rows:
-    "A batch of Arrow or polars whose columns become numbers by public rules, a block at a time"
-    if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
-        import pyarrow
-        batch = pyarrow.Table.from_batches([batch])
-    return Rows(batch, target, encoding=encoding)
+def _pieces(
+    batches,  # iterable of tables, pandas, polars or Arrow
+    names, target, where: str, encoding,
+):
+    "Batches of a file or a query as pieces"
+    first = 0
+    for batch in batches:
+        rows = Rows(batch, target, names, encoding, where)
+        yield Piece(rows, 0, len(rows), where, first)
+        first += len(rows)
 
 # %% ../../nbs/data/files.ipynb #70e88566
 _BUFFERS = 2**26  # bytes for all columns of an open Parquet file together
@@ -144,8 +129,8 @@ def _parquet(path: str, p: int = 0):
     "An open Parquet file of which `p` columns are read through small buffers"
     import pyarrow.parquet as pq
     size = min(_BUFFER, max(2**14, _BUFFERS // (p + 1)))
-    try: return pq.ParquetFile(path, pre_buffer=False, buffer_size=size)
-    except (OSError, ValueError) as error: raise _broken(repr(path), error) from None
+    with border(partial(_broken, repr(path))):
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=size)
 
 def _parquet_header(path: str) -> Header:
     "Labels, types and number of rows: all in the last bytes of the file"
@@ -190,53 +175,50 @@ def parquet_batches(
 # %% ../../nbs/data/files.ipynb #07dd9018
 def _parquet_pieces(path: str, names: list, target: str, encoding=None):
     "The rows of a Parquet file, page by page"
-    first, wanted = 0, [*names, target]
-    for batch in _guarded(parquet_batches(path, wanted), partial(_broken, repr(path))):
-        columns = [batch.column(name) for name in wanted]
-        empty = {name: c.null_count for name, c in zip(wanted, columns) if c.null_count and not encoding}
-        if empty: raise bad_values(repr(path), "missing values", empty, first, first + batch.num_rows)
-        if encoding: rows = _encoded(batch.select(wanted), target, encoding)
-        else: rows = _Columns(names, target, [c.to_numpy(zero_copy_only=False) for c in columns])
-        yield Piece(rows, 0, len(rows), repr(path), first)
-        first += len(rows)
+    import pyarrow
+    batches = guarded(parquet_batches(path, [*names, target]), partial(_broken, repr(path)))
+    tables = (pyarrow.Table.from_batches([batch]) for batch in batches)
+    return _pieces(tables, names, target, repr(path), encoding)
 
 # %% ../../nbs/data/files.ipynb #a85dafa6
-_HEAD = 2**18  # bytes of a CSV file from which its types are guessed
-_TRUTH = {"true": 1.0, "false": 0.0}  # words that are numbers
+_HEAD = 2**18  # bytes of a CSV file from which its types are guessed, after its first line
 
-def _csv_head(path: str) -> bytes:
-    "The first lines of a CSV file, decompressed"
+def _csv_head(path: str) -> list:
+    "The first records of a CSV file, as far as they are whole"
     opened = gzip.open if path.lower().endswith(".gz") else open
-    try:
-        with opened(path, "rb") as file: return file.read(_HEAD) + file.readline()
-    except (OSError, EOFError, zlib.error) as error: raise _broken(repr(path), error) from None
+    with border(partial(_broken, repr(path))), opened(path, "rb") as file:
+        first, more = file.readline(), file.read(_HEAD)
+    text = io.StringIO((first + more).decode("utf-8-sig", "replace"), newline="")
+    records = []
+    try: records += (record for record in csv.reader(text) if record)
+    except csv.Error: pass # a cell of more than 131,072 characters: the head ends here
+    return records[:-1] if len(more) == _HEAD and len(records) > 1 else records
 
 def _csv_header(path: str, encoding=None) -> Header:
     "Labels, and types: public where there is an encoding, else guessed from the first lines"
     import narwhals.stable.v1 as nw
-    import polars as pl
-    head = _csv_head(path)
-    if not head.strip():
+    labels, *lines = _csv_head(path) or [[]]
+    if not labels:
         raise InputError(repr(path), problem="is empty", remedy="write at least a line of column names")
-    lines = csv.reader(io.StringIO(head.decode("utf-8-sig", "replace"), newline=""))
-    try:
-        labels = next(line for line in lines if line)
-        columns = pl.read_csv(io.BytesIO(head), infer_schema=False).get_columns()
-    except (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise _csv_broken(path, error) from None
     kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64()}
-    types = {label: kinds[_kind_of_text(column)] for label, column in zip(labels, columns)}
-    if encoding: types |= {name: kinds[encoding.kind(name)] for name in labels if encoding.knows(name)}
-    return Header(repr(path), labels, types)
+    if encoding: # no line decides anything; of other columns nobody will ask
+        types = [encoding.kind(name) if encoding.knows(name) else "text" for name in labels]
+    else: types = [_kind_of_text([line[j] for line in lines if j < len(line)]) for j in range(len(labels))]
+    return Header(repr(path), labels, dict(zip(labels, map(kinds.get, types))))
 
-def _kind_of_text(column) -> str:
+def _kind_of_text(words: list) -> str:
     "What a column of a CSV file is meant to be: text only if less than half of its values are numbers"
-    import polars as pl
-    words = column.drop_nulls().str.strip_chars().str.to_lowercase()
-    truths = words.is_in(list(_TRUTH)).sum()
-    if 2 * (words.cast(pl.Float64, strict=False).count() + truths) < len(words): return "text"
-    return "truth" if truths else "number"
+    words = [word.strip().lower() for word in words if word and word.strip()]
+    if 2 * sum(word in TRUTH or _reads(word) for word in words) < len(words): return "text"
+    return "truth" if set(words) & set(TRUTH) else "number"
 
+def _reads(word: str) -> bool:
+    "Does it look like a number, infinite or not?"
+    try: return float(word) is not None
+    except ValueError: return False
+
+@one_row_decides("in a CSV file, a quote that is not closed or stands alone; and where some numeric column "
+                 "has no stand-in, a line with more fields than the first, or bytes that are not UTF-8")
 def _csv_broken(path: str, error) -> InputError:
     "The sentence about a CSV file with too many fields in a line, or worse"
     if "more fields" in str(error):
@@ -256,8 +238,9 @@ def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None)
     chosen = [name if name in as_they_are else _number_or_infinity(name) if name in lenient
               else _truth_or_number(name) for name in wanted]
     read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False)
+    if lenient == set(wanted): read |= dict(encoding="utf8-lossy", truncate_ragged_lines=True)
     explain = partial(_csv_fault, path, list(types), [n for n in wanted if n not in lenient], numbers)
-    query = pl.scan_csv(path, **read).select(chosen)
+    with border(explain): query = pl.scan_csv(path, **read).select(chosen)
     return _query_pieces(query, names, target, repr(path), explain, encoding)
 
 def _number_or_infinity(name: str):
@@ -271,31 +254,15 @@ def _truth_or_number(name: str, strict: bool = True):
     "A column of a CSV file that was read as text, as numbers: true is 1, false is 0"
     import polars as pl
     word = pl.col(name).str.strip_chars().str.to_lowercase()
-    number = word.replace({key: str(value) for key, value in _TRUTH.items()})
+    number = word.replace({key: str(value) for key, value in TRUTH.items()})
     return number.cast(pl.Float64, strict=strict).alias(name)
 
 def _query_pieces(query, names: list, target: str, where: str, explain, encoding=None):
     "The rows of a polars query, in batches, while polars reads on"
-    first, size = 0, batch_rows(len(names))
-    batches = query.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
-    for batch in _guarded(batches, explain):
-        full = [name for name in (*names, target) if not (encoding and encoding.may_miss(name))]
-        _check_nulls(batch.select(full), where, first)
-        if encoding: rows = _encoded(batch.select(*names, target), target, encoding)
-        else: rows = _Columns(names, target, [batch[name].to_numpy() for name in (*names, target)])
-        yield Piece(rows, 0, len(rows), where, first)
-        first += len(rows)
-
-def _check_nulls(batch, where: str, first: int) -> None:
-    "Refuse a polars batch with missing values; say if the rest of a line, or all of it, is missing"
-    empty = {column.name: column.null_count() for column in batch.iter_columns() if column.null_count()}
-    if not empty: return
-    row, cells = next((i, cells) for i, cells in enumerate(batch.iter_rows()) if None in cells)
-    absent = [cell is None for cell in cells]
-    more = f"; the first in row {first + row}"
-    if all(absent): more += ", a blank line"
-    elif all(absent[absent.index(True):]): more += ", where a line may end early"
-    raise bad_values(where, "missing values", empty, first, first + batch.height, more)
+    with border(explain):
+        size = batch_rows(len(names))
+        batches = query.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
+    return _pieces(guarded(batches, explain), names, target, where, encoding)
 
 # %% ../../nbs/data/files.ipynb #ac0c1baf
 _SEARCH = 10_000  # rows to look through at once for a cell that is no number
@@ -310,11 +277,8 @@ def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputEr
             for column in batch.iter_columns():
                 bad = _not_numbers(column, column.name not in numbers)
                 if not len(bad): continue
-                return InputError(f"column {column.name!r} of {path!r}",
-                                  problem="holds something that is not a number",
-                                  remedy="correct or drop that line, "
-                                         "or leave the column out with columns=[...]",
-                                  details=f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}.")
+                found = f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}."
+                return bad_values(repr(path), [column.name], found)
             first += batch.height
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
     return _csv_broken(path, error)
@@ -324,7 +288,7 @@ def _not_numbers(column, truth: bool):
     import polars as pl
     words = column.str.strip_chars_start()
     number = words.cast(pl.Float64, strict=False).is_not_null()
-    if truth: number |= words.str.to_lowercase().is_in(list(_TRUTH))
+    if truth: number |= words.str.to_lowercase().is_in(list(TRUTH))
     return (column.is_not_null() & ~number).arg_true()
 
 # %% ../../nbs/data/files.ipynb #ae114769
@@ -359,6 +323,15 @@ def open_tables(
     return Reader.of_pieces(label, encoding.encoded(names) if encoding else names, pieces, rows)
 
 # %% ../../nbs/data/files.ipynb #86878e04
+@one_row_decides("code of yours that fails: a query, a function of chunks, the graph of a cluster, a law")
+def fails(
+    what: str, # that was run
+    error,     # and what it raised
+) -> InputError:
+    "The sentence about code of the user that failed"
+    return InputError(what, problem="fails", remedy="run it on its own to see why",
+                      details=f"{type(error).__name__}: {reason(error)}.")
+
 def open_query(
     query,         # a polars LazyFrame
     target,        # the response's column
@@ -369,11 +342,8 @@ def open_query(
     import narwhals.stable.v1 as nw
     need("polars")
     label = "the query"
-    def explain(error):
-        return InputError(label, problem="fails", remedy="collect it on its own to see why",
-                          details=reason(error))
-    def schemas(): yield dict(nw.from_native(query).collect_schema())
-    types = next(_guarded(schemas(), explain))
+    explain = partial(fails, label)
+    with border(explain): types = dict(nw.from_native(query).collect_schema())
     names = Header(label, list(types), types).features(target, columns, encoding)
     chosen = query.select([*names, target])
     def pieces(): return _query_pieces(chosen, names, target, label, explain, encoding)
@@ -383,8 +353,7 @@ def open_query(
 def _load_npy(path: str) -> np.ndarray:
     "A NumPy file as a memory map"
     _check_file(path)
-    try: return np.load(path, mmap_mode="r")
-    except Exception as error: raise _broken(repr(path), error) from None  # a damaged header raises anything
+    with border(partial(_broken, repr(path))): return np.load(path, mmap_mode="r")
 
 def open_npy(
     paths: list,   # one .npy file of rows

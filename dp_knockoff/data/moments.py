@@ -11,8 +11,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from ..core.archives import load_arrays, save_arrays, written_by_this_version
-from ..core.errors import InputError, listed
+from ..core.archives import load_fields, save_arrays, written_by_this_version
+from ..core.errors import InputError, check_count, listed
 from .clip import BITS, Clip, on_grid, squared_norms, sum_parts
 from .rows import is_table, open_rows
 
@@ -49,6 +49,7 @@ class Moments:
     row_norm: float     # largest Euclidean norm of a row of X
     names: tuple        # the p column names
     ids: tuple = ()     # of the passes that made them: random, so that nothing is added twice
+    shapes = {"mean": "+", "scatter": "++"} # of a file's arrays, in columns
 
     @classmethod
     def from_data(cls,
@@ -78,10 +79,7 @@ class Moments:
         path, # what `save` wrote
     ) -> Moments:
         "Read moments that were saved"
-        h, arrays = load_arrays(path, "moments")
-        with written_by_this_version(path):
-            names, ids = tuple(h["names"]), tuple(h["ids"])
-            return cls(h["n"], arrays["mean"], arrays["scatter"], h["row_norm"], names, ids)
+        with written_by_this_version(path): return cls(**load_fields(path, "moments", cls))
 
     def check_design(self,
         intercept: bool = True, # project an intercept out?
@@ -206,6 +204,7 @@ class ExactMoments:
     longest: int       # largest squared norm of a row of the design, in squared steps
     weights: int       # sum of the squared weights that rows were scaled by, in 2^-18
     ids: tuple = ()    # of the passes that made them: random, so that nothing is added twice
+    shapes = {"sums": "++"} # of a file's arrays, in columns
 
     def __post_init__(self):
         if self.n > MOST_ROWS:
@@ -267,11 +266,10 @@ class ExactMoments:
         path, # what `save` wrote
     ) -> ExactMoments:
         "Read moments that were saved"
-        h, arrays = load_arrays(path, "clipped moments")
+        def counts(cut): return tuple(check_count("cut", count, least=0) for count in cut)
         with written_by_this_version(path):
-            names, cut, ids = (tuple(h[name]) for name in ("names", "cut", "ids"))
-            longest, weights = h["longest"], h["weights"]
-            return cls(h["n"], arrays["sums"], names, Clip(**h["clip"]), cut, longest, weights, ids)
+            nested = dict(clip=lambda clip: Clip(**clip), cut=counts)
+            return cls(**load_fields(path, "clipped moments", cls, **nested))
 
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"

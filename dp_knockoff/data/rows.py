@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import math
 import mmap
+import numbers
 import os
 import sys
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import chain, islice
 from operator import add
 
 import numpy as np
 
-from ..core.errors import InputError, guess, listed
+from ..core.errors import InputError, border, guess, listed, one_row_decides, reason
 
 # %% auto #0
-__all__ = ['check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_floats', 'objects_as_floats', 'is_table',
-           'check_aligned', 'Header', 'same_columns', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
+__all__ = ['TRUTH', 'TYPE', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_number', 'as_floats',
+           'is_table', 'check_aligned', 'Header', 'type_of', 'plain', 'cells_of', 'unreadable', 'floats_of',
+           'same_columns', 'same_types', 'not_as_before', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
            'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
@@ -66,9 +68,7 @@ def as_matrix(
     "An n x p array, or a refusal"
     if hasattr(X, "toarray"): raise InputError("X", problem="is a sparse matrix", remedy="pass X.toarray()")
     if isinstance(X, np.ma.MaskedArray): raise _masked("X")
-    try: X = np.asarray(X)
-    except ValueError:
-        raise InputError("X", problem="has rows of different lengths", remedy="pass an n x p array") from None
+    X = _as_array(X, InputError("X", problem="has rows of different lengths", remedy="pass an n x p array"))
     if X.ndim != 2:
         raise InputError("X", problem=f"has shape {X.shape}",
                          remedy="pass a two-dimensional array, one row per observation")
@@ -79,10 +79,8 @@ def as_vector(
 ) -> np.ndarray:
     "A vector of responses, or a refusal"
     if isinstance(y, np.ma.MaskedArray): raise _masked("y")
-    try: y = np.asarray(y.to_numpy() if type(y).__module__.startswith("narwhals") else y)
-    except ValueError:
-        raise InputError("y", problem="has entries of different lengths",
-                         remedy="pass one number per row of X") from None
+    y = _as_array(y, InputError("y", problem="has entries of different lengths",
+                                remedy="pass one number per row of X"))
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
     if y.ndim != 1:
         raise InputError("y", problem=f"has shape {y.shape}",
@@ -93,60 +91,65 @@ def _masked(name: str) -> InputError:
     return InputError(name, problem="is a masked array",
                       remedy="drop or impute what is masked and pass an ordinary array")
 
+def _as_array(data, ragged: InputError) -> np.ndarray:
+    "An array; a list becomes one of objects, cell by cell: NumPy would make all of them text if one is"
+    if not isinstance(data, (list, tuple)):
+        with border(lambda error: ragged): return np.asarray(data)
+    nested = [isinstance(row, (list, tuple)) or isinstance(row, np.ndarray) and row.ndim > 0 for row in data]
+    if not nested or not all(nested): return _objects(data)
+    if len({len(row) for row in data}) > 1: raise ragged
+    return np.stack([_objects(row) for row in data])
+
+def _objects(row) -> np.ndarray:
+    "One cell each, whatever it holds"
+    cells = np.empty(len(row), dtype=object)
+    for i, cell in enumerate(row): cells[i] = cell
+    return cells
+
 def _as_column(y):
-    "A response that is to be encoded: a series as it is, with its type, or a vector"
+    "A response: a series as it is, with its type, or a vector"
     import narwhals.stable.v1 as nw
     y = nw.from_native(y, series_only=True, pass_through=True)
-    return y if isinstance(y, nw.Series) else as_vector(_unmixed(y))
-
-def _unmixed(data):
-    "Lists as arrays of objects: NumPy would make all of them text if one is"
-    return np.array(data, dtype=object) if isinstance(data, (list, tuple)) else data
+    return y if isinstance(y, nw.Series) else as_vector(y)
 
 # %% ../../nbs/data/rows.ipynb #9a44d867
+TRUTH = {"true": 1.0, "false": 0.0} # words that are numbers
+
+def as_number(
+    value, # a cell: anything
+) -> float:
+    "The number that one cell means: NaN if it is missing, infinite if it is not a number"
+    if value is None or type(value).__name__ in ("NAType", "NaTType"): return math.nan
+    try: return _as_number(value)
+    except OverflowError: return math.copysign(sys.float_info.max, value > 0 or -1)
+    except Exception: return math.inf # the cell's own code failed
+
+def _as_number(value) -> float:
+    if isinstance(value, bytes): value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        word = value.strip().lower()
+        return TRUTH.get(word) if word in TRUTH else math.inf if "_" in word else float(word)
+    if isinstance(value, (numbers.Real, np.bool_)): return float(value)
+    if isinstance(value, numbers.Complex): return math.inf if value.imag else float(value.real)
+    return float(value) if isinstance(value, numbers.Number) else math.inf # such as Decimal
+
+_PLAIN = {type(None), float, int, bool, np.float64, np.float32, np.int64, np.bool_} # NumPy agrees on them
+
 def as_floats(
     block: np.ndarray, # a matrix or a vector
-    names: tuple,      # of its columns, for messages
 ) -> np.ndarray:
-    "The block in float64, or the name of the column that cannot be converted"
+    "The block in float64, each cell by itself: NaN where it is missing, infinite where it is not a number"
     if block.dtype.kind in "fiub": return _quietly(block)
-    floats = np.empty(block.shape)
-    columns = [(block, floats)] if block.ndim == 1 else zip(block.T, floats.T)
-    for (column, place), name in zip(columns, names):
-        try:
-            if column.dtype.kind not in "OUS": raise TypeError(column.dtype)
-            place[:] = objects_as_floats(column)
-        except (TypeError, ValueError): raise _not_numbers(name, _kind_of(column)) from None
-    return floats
-
-def _not_numbers(name: str, kind: str) -> InputError:
-    "The refusal of a column that holds something else"
-    if kind == "NAType":
-        return InputError(f"column {name!r}", problem="has missing values",
-                          remedy="drop or impute those rows")
-    return InputError(f"column {name!r}", problem=f"of type {kind} holds values that are not numbers",
-                      remedy="encode or drop it (categories as 0/1 columns)")
-
-def objects_as_floats(
-    column: np.ndarray, # of objects
-) -> np.ndarray:
-    "A column of objects in float64; whole numbers beyond float64 become the largest it has"
-    try: return _quietly(column)
-    except OverflowError: return np.array([_float(value) for value in column])
+    if block.dtype.kind in "mMV": return np.full(block.shape, math.inf)
+    cells = block.ravel().tolist() if block.dtype != object else block.ravel()
+    if block.dtype == object and set(map(type, cells)) <= _PLAIN:
+        try: return _quietly(block)
+        except OverflowError: pass # an integer beyond float64 becomes the largest number there is
+    return np.array([as_number(cell) for cell in cells], dtype=float).reshape(block.shape)
 
 def _quietly(column: np.ndarray) -> np.ndarray:
     "The same in float64; NumPy's warning about a number that is too large would reveal something of one row"
     with np.errstate(all="ignore"): return column.astype(np.float64, copy=False)
-
-def _float(value) -> float:
-    "One number in float64"
-    try: return math.nan if value is None else float(value)
-    except OverflowError: return sys.float_info.max if value > 0 else -sys.float_info.max
-
-def _kind_of(column: np.ndarray) -> str:
-    "What a column holds, in a word: its dtype, or the type of the first value in it that is not a number"
-    if column.dtype != object: return str(column.dtype)
-    return next((type(v).__name__ for v in column if not isinstance(v, (int, float, np.number))), "object")
 
 # %% ../../nbs/data/rows.ipynb #67f25522
 def is_table(data) -> bool:
@@ -173,7 +176,6 @@ class Header:
     labels: list            # its columns
     types: dict             # their types, as narwhals calls them
     rows: int | None = None # number of rows, if known
-    objects: frozenset = frozenset() # columns whose type was guessed from their first values
 
     def __post_init__(self): _check_labels(self.where, self.labels)
 
@@ -190,8 +192,8 @@ class Header:
         frame = nw.from_native(table, eager_only=True)
         is_pandas = frame.implementation.is_pandas_like()
         dtypes = zip(labels, table.dtypes) if is_pandas else ()
-        objects = frozenset(name for name, dtype in dtypes if dtype == np.dtype(object))
-        return cls(where, labels, dict(frame.schema), rows, objects)
+        objects = {name: nw.Object() for name, dtype in dtypes if dtype == np.dtype(object)}
+        return cls(where, labels, dict(frame.schema) | objects, rows)
 
     def features(self,
         target,        # the response's column
@@ -253,18 +255,32 @@ class Header:
 
     def _check_type(self, name, encoding) -> None:
         "A column must hold numbers (or truth values), or what the encoding turns into numbers"
-        import narwhals.stable.v1 as nw
         dtype = self.types[name]
-        if encoding is not None:
-            encoding.check_type(self.where, str(name), nw.Object() if name in self.objects else dtype)
-        elif not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Object, nw.Unknown)):
+        if encoding is not None: encoding.check_type(self.where, str(name), dtype)
+        elif type_of(dtype) not in ("number", "anything"):
             raise _no_number(f"column {name!r}", self.where, dtype)
+
+_TYPES = {"O": "anything"} | dict.fromkeys("fiubc", "number") | dict.fromkeys("UST", "text") # NumPy's
+
+def type_of(
+    dtype, # of a column: narwhals' or NumPy's
+) -> str:
+    "The types that can be used: number, text, anything (each cell for itself); of others, their name"
+    import narwhals.stable.v1 as nw
+    if isinstance(dtype, np.dtype): return _TYPES.get(dtype.kind, str(dtype))
+    if dtype.is_numeric() or dtype == nw.Boolean: return "number"
+    if dtype in (nw.String, nw.Categorical, nw.Enum): return "text"
+    return "anything" if dtype in (nw.Object, nw.Unknown) else str(dtype)
 
 def _check_labels(where: str, labels: list) -> None:
     "No two columns of a table may share a name"
     try: check_unique(labels)
     except InputError as error: raise error.at(where) from None
 
+TYPE = ("a column whose type cannot be used (types are public; but where they are guessed from cells, as "
+        "in a CSV file without a dictionary, a single cell may change them)")
+
+@one_row_decides(TYPE)
 def _no_number(column: str, where: str, dtype) -> InputError:
     "The refusal of a column whose type is not a number"
     import narwhals.stable.v1 as nw
@@ -275,6 +291,56 @@ def _no_number(column: str, where: str, dtype) -> InputError:
     return InputError(column, problem=f"of {where} holds {kind}",
                       remedy="give its levels in a dictionary (dictionary=...), replace it by one 0/1 column "
                              "per category, or leave it out with columns=[...]")
+
+# %% ../../nbs/data/rows.ipynb #b0a1c302
+def plain(
+    column, # an array, or a series as narwhals sees it
+):          # float64, a series of text, or an array of objects or text
+    "A column in one of three forms, which only its type decides"
+    if isinstance(column, np.ndarray): return as_floats(column) if column.dtype.kind in "fiub" else column
+    import narwhals.stable.v1 as nw
+    native, library = column.to_native(), column.implementation
+    if library.is_pandas_like() and native.dtype == object: return native.to_numpy()
+    kind = type_of(column.dtype)
+    if kind == "number": return _numbers_of(column, native, library)
+    if column.dtype == nw.String: return column
+    if kind == "text" and not library.is_pandas_like(): return column.cast(nw.String)
+    return plain(column.to_numpy())
+
+def _numbers_of(column, native, library) -> np.ndarray:
+    "A series of numbers or truth values: NaN where one is missing; none is too large or not exact enough"
+    import narwhals.stable.v1 as nw
+    if library.is_pyarrow(): return native.cast("float64", safe=False).to_numpy()
+    if not library.is_pandas_like(): return column.cast(nw.Float64).to_numpy()
+    if isinstance(native.dtype, np.dtype): return as_floats(native.to_numpy())
+    return native.to_numpy(dtype=np.float64, na_value=math.nan)
+
+def cells_of(
+    text, # a series of text
+) -> np.ndarray:
+    "Its cells as objects; those of Arrow as bytes, which need not be text at all"
+    if text.implementation.is_pyarrow(): return text.to_native().cast("large_binary").to_numpy()
+    return text.to_numpy().astype(object)
+
+def unreadable(
+    name: str, # of a column
+):             # f(error) -> InputError
+    "What is said about a column that a library cannot convert"
+    return partial(_unreadable, name)
+
+@one_row_decides("a table whose own library cannot read one of its columns")
+def _unreadable(name: str, error) -> InputError:
+    return InputError(f"column {name!r}", problem="cannot be read by the library that its table belongs to",
+                      remedy="convert it to numbers or text first", details=reason(error))
+
+def floats_of(
+    column,    # an array, or a series as narwhals sees it
+    name: str, # its name
+) -> np.ndarray:
+    "A column in float64, each cell by itself"
+    with border(unreadable(name)):
+        found = plain(column)
+        return as_floats(found if isinstance(found, np.ndarray) else cells_of(found))
 
 # %% ../../nbs/data/rows.ipynb #0dc95773
 def same_columns(
@@ -289,6 +355,27 @@ def same_columns(
     remedy = "give all the same columns, or choose them with columns=[...]"
     if lost: raise InputError(where, problem=f"has no column {lost[0]!r}, but {first} has", remedy=remedy)
     if new: raise InputError(where, problem=f"has a column {new[0]!r}, but {first} has not", remedy=remedy)
+
+def same_types(
+    where: str,      # this chunk, for messages
+    types: dict,     # of its columns and its response: {name: what `type_of` says}
+    reference: dict, # those of the first
+    first: str,      # the first chunk
+) -> None:
+    "A later chunk must have the types of the first: what made text of numbers has changed other rows, too"
+    for name, known in reference.items():
+        if "anything" not in (known, types[name]) and types[name] != known:
+            raise InputError(f"column {name!r}", where=where,
+                             problem=f"has another type than in {first} (text, or numbers)",
+                             remedy="give all the same types, or columns of objects")
+
+@one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the "
+                 "first")
+def not_as_before(
+    error: InputError, # about this chunk
+) -> InputError:
+    "The refusal of a chunk that comes after others"
+    return error
 
 # %% ../../nbs/data/rows.ipynb #42be4568
 _BATCH = 2**22  # numbers to ask a reader for at once: about 32 MB
@@ -332,11 +419,11 @@ class Rows:
         elif isinstance(y, str):
             raise InputError("y", y, "names a column, but X is not a table", "pass y as an array")
         elif encoding is not None and names is None: raise no_names("X")
-        else: X = as_matrix(X if encoding is None else _unmixed(X))
+        else: X = _usable("X", as_matrix(X))
         if X.shape[1] == 0:
             raise InputError("X", problem="has no columns", remedy="pass at least one besides the response")
         self.X = X
-        self.y = as_vector(y) if encoding is None else _as_column(y)
+        self.y = _usable("y", _as_column(y))
         self.raw = column_names(X.shape[1], names)  # as the data has them
         self.names = self.raw if encoding is None else encoding.encoded(self.raw)
         if len(self.y) != X.shape[0]:
@@ -345,28 +432,31 @@ class Rows:
 
     def __len__(self): return len(self.y)
 
+    @property
+    def types(self) -> dict:
+        "What `type_of` says of every column, and of the response"
+        columns = self.X.iter_columns() if self.is_table else self.X.T
+        return {name: type_of(column.dtype) for name, column in
+                zip((*self.raw, self.response), chain(columns, [self.y]))}
+
     def block(self,
         start: int, # the first row
         stop: int,  # one after the last
     ) -> tuple:     # X, y
         "Rows `start` to `stop` as float64 arrays"
-        X = self.X[start:stop]
+        X, y = self.X[start:stop], self.y[start:stop]
+        columns = X.iter_columns() if self.is_table else X.T
         if self.encoding is not None:
-            columns = X.iter_columns() if self.is_table else X.T
-            return self.encoding.design(self.raw, columns), self.encoding.answers(self.y[start:stop])
-        if self.is_table: X = X.to_numpy()
-        return as_floats(X, self.names), as_floats(self.y[start:stop], (self.response,))
+            return self.encoding.design(self.raw, columns), self.encoding.answers(y)
+        if not self.is_table: return as_floats(X), floats_of(y, self.response)
+        out = np.empty((len(self.raw), len(y)))
+        for row, name, column in zip(out, self.raw, columns): row[:] = floats_of(column, name)
+        return out.T, floats_of(y, self.response)
 
-    def nulls(self,
-        start: int, # the first row
-        stop: int,  # one after the last
-    ) -> dict:      # of the columns of a table that have some
-        "How many values are missing that must not be"
-        if not self.is_table: return {}
-        encoding, part = self.encoding, self.X[start:stop]
-        full = [name for name in part.columns if encoding is None or not encoding.may_miss(str(name))]
-        counts = {str(name): part.get_column(name).null_count() for name in full}
-        return {name: count for name, count in counts.items() if count}
+def _usable(what: str, data):
+    "An array of numbers, text or objects, or a series"
+    if not isinstance(data, np.ndarray) or data.dtype.kind in _TYPES: return data
+    raise InputError(what, problem=f"is an array of type {data.dtype}", remedy="convert it to numbers")
 
 def _chosen(table, y, columns, encoding, where: str) -> tuple: # table, response, names
     "The features of a table, as narwhals sees them, and its response"
@@ -400,47 +490,39 @@ class Piece:
     def read(self) -> tuple:
         "The rows as float64 arrays X, y"
         try: return self.rows.block(self.start, self.stop)
-        except InputError as error: raise (self._nulls() or error.at(self.where)) from None
+        except InputError as error: raise error.at(self.where) from None
 
     def fault(self) -> InputError | None:
         "The refusal of values that are missing or not finite, if there are any"
-        return self._nulls() or self._not_finite()
-
-    def _nulls(self) -> InputError | None:
-        counts = self.rows.nulls(self.start, self.stop) if isinstance(self.rows, Rows) else {}
-        return self._bad("missing values", counts) if counts else None
-
-    def _not_finite(self) -> InputError | None:
         X, y = self.read()
         columns = [*zip(self.rows.names, X.T), (self.rows.response, y)]
         bad = {name: np.flatnonzero(~np.isfinite(values)) for name, values in columns}
         bad = {name: rows for name, rows in bad.items() if rows.size}
         if not bad: return None
-        first = self.first + self.start + min(rows[0] for rows in bad.values())
-        counts = {name: rows.size for name, rows in bad.items()}
-        return self._bad("NaN or infinite values", counts, f"; the first in row {first}")
-
-    def _bad(self, what: str, counts: dict, more="") -> InputError:
-        return bad_values(self.where, what, counts, self.first + self.start, self.first + self.stop, more)
+        row, start = min(rows[0] for rows in bad.values()), self.first + self.start
+        blank = len(bad) == len(columns) and all(rows[0] == row for rows in bad.values())
+        more = f"; the first in row {start + row}" + ", a blank line" * blank
+        counts = ", ".join(f"{rows.size} in {name!r}" for name, rows in islice(bad.items(), _COUNTED))
+        others = len(bad) - _COUNTED
+        if others > 0: counts += f" and more in {others} other columns"
+        place = f"In rows {start} to {self.first + self.stop - 1}"
+        return bad_values(self.where, bad, f"{place} there are {counts}{more}.")
 
 _COUNTED = 6 # columns whose bad values are counted in a message
 
+@one_row_decides("in a numeric column without a stand-in in the dictionary (the response, too), "
+                 "a cell that is missing, infinite or not a number")
 def bad_values(
     where: str,   # file or chunk
-    what: str,    # "missing values", or others
-    counts: dict, # how many there are, by column
-    start: int,   # first row looked at
-    stop: int,    # one after the last
-    more="",      # the rest of what is known, for the details
+    columns,      # names
+    details: str, # how many there are and where
 ) -> InputError:
     "The refusal of values that cannot be summed: file and columns; counts and rows are in its details"
-    columns = ", ".join(f"{count} in {name!r}" for name, count in islice(counts.items(), _COUNTED))
-    others = len(counts) - _COUNTED
-    if others > 0: columns += f" and more in {others} other columns"
-    word = "column" if len(counts) == 1 else "columns"
-    return InputError(where, problem=f"has {what} in {word} {listed(counts, _COUNTED)}",
-                      remedy="drop or impute those rows",
-                      details=f"In rows {start} to {stop - 1} there are {columns}{more}.")
+    word = "column" if len(columns) == 1 else "columns"
+    what = f"missing, non-numeric, NaN or infinite values in {word} {listed(columns, _COUNTED)}"
+    return InputError(where, problem=f"has {what}",
+                      remedy="drop or impute those rows, or encode them by a dictionary",
+                      details=details)
 
 # %% ../../nbs/data/rows.ipynb #7d7aad30
 class _Block:
@@ -464,8 +546,13 @@ class _Block:
             if found: return found
         first = self.pieces[0]
         j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
-        return InputError(f"column {[*first.rows.names, first.rows.response][j]!r}", where=first.where,
-                          problem="is so large that its squares overflow", remedy="rescale it")
+        return _too_large([*first.rows.names, first.rows.response][j], first.where)
+
+@one_row_decides("where rows are read without public bounds (methods `none`, `one`, `two`, the design of "
+                 "`labels`), a number whose square overflows")
+def _too_large(name: str, where: str) -> InputError:
+    return InputError(f"column {name!r}", where=where, problem="is so large that its squares overflow",
+                      remedy="rescale it")
 
 def _in_blocks(
     pieces,        # iterable of Piece, of any lengths

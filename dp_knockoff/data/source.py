@@ -16,13 +16,22 @@ from itertools import chain, islice
 import numpy as np
 
 from ..core.archives import archive_kind, class_of
-from ..core.errors import InputError, listed
+from ..core.errors import InputError, border, guarded, listed
 from .clip import INTERCEPT, Clip
 from .cluster import is_dask, open_dask
 from .dictionary import Dictionary, as_dictionary, join_groups
-from .files import file_header, find_files, open_npy, open_query, open_tables
+from .files import fails, file_header, find_files, open_npy, open_query, open_tables
 from .moments import ExactMoments, Moments, named, summariser
-from .rows import Piece, Reader, Rows, is_table, open_rows, same_columns
+from dp_knockoff.data.rows import (
+    Piece,
+    Reader,
+    Rows,
+    is_table,
+    not_as_before,
+    open_rows,
+    same_columns,
+    same_types,
+)
 
 # %% auto #0
 __all__ = ['Source', 'MomentsSource', 'open_source', 'moments_of', 'types_of']
@@ -207,16 +216,19 @@ def _open_chunks(data, target, columns, encoding=None) -> Reader:
         raise InputError("data", problem="yields no chunk",
                          remedy="pass a function that returns a fresh iterator, or one not used up")
     first = _open_chunk(head[0], 0, target, columns, encoding)
-    names, encoded = first.raw, first.names
+    names, encoded, types = first.raw, first.names, first.types
     if not once: head.clear()
     def pieces():
         chunks = chain([head.pop()], fresh) if once else _iterator(start)
         for i, chunk in enumerate(chunks):
-            rows = _open_chunk(chunk, i, target, columns, encoding)
-            same_columns(f"chunk {i}", rows.raw, names, "chunk 0")
-            in_order = rows.raw == names
-            if not in_order: rows = _open_chunk(chunk, i, target, list(names), encoding)
+            try: rows = as_first(chunk, i)
+            except InputError as error: raise (not_as_before(error) if i else error) from None
             yield _settled(Piece(rows, 0, len(rows), f"chunk {i}"))
+    def as_first(chunk, i):
+        rows = _open_chunk(chunk, i, target, columns, encoding)
+        same_columns(f"chunk {i}", rows.raw, names, "chunk 0")
+        same_types(f"chunk {i}", rows.types, types, "chunk 0")
+        return rows if rows.raw == names else _open_chunk(chunk, i, target, list(names), encoding)
     label = "the iterator of chunks" if once else "the stream of chunks"
     return Reader.of_pieces(label, encoded, pieces, once=once)
 
@@ -231,10 +243,11 @@ def _check_no_arguments(function) -> None:
 
 def _iterator(start):
     "What the function returns, if it can be iterated"
-    found = start()
+    explain = partial(fails, "the function or iterator of chunks")
+    with border(explain): found = start()
     if not np.iterable(found):
-        raise InputError("data", start, f"returns {found!r:.80}", "return an iterator of chunks")
-    return iter(found)
+        raise InputError("data", start, f"returns a {type(found).__name__}", "return an iterator of chunks")
+    return guarded(found, explain)
 
 # %% ../../nbs/data/source.ipynb #28d6864d
 def _open_saved(paths: list) -> tuple: # sum, label

@@ -445,6 +445,7 @@ class StrictRelease(SavedRelease):
     clamped: float        # number of clamped responses + noise; or one a round
     clamped_sd: float     # that noise's standard deviation
     ids: tuple            # of this release: random
+    parts: int            # of how many releases it is the sum
     first_bounds: tuple   # on rows and responses, in the first round
 
     def spent(self) -> str:
@@ -474,7 +475,7 @@ class StrictRelease(SavedRelease):
         sds = {name: np.hypot(getattr(self, name), getattr(other, name)) for name in names}
         sds = {name: sd if np.ndim(sd) else float(sd) for name, sd in sds.items()}
         samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
-        return replace(self, budget=budget, **sums, **sds, sampler=samplers,
+        return replace(self, budget=budget, **sums, **sds, sampler=samplers, parts=self.parts + other.parts,
                        simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
 
     def __radd__(self, other):
@@ -496,7 +497,8 @@ class MomentsPromise:
         "What is protected"
         ranges = ("ranges",) if self.clip.ranges else ()
         sigma = () if self.sigma is None else ("sigma",)
-        return row_privacy(self.budget, self.rows_per_person, ("the bounds", *ranges, *sigma))
+        parts = getattr(self, "parts", 1) # of a method: 1
+        return row_privacy(self.budget, self.rows_per_person, ("the bounds", *ranges, *sigma), parts)
 
     @property
     def conditions(self) -> Conditions:
@@ -535,8 +537,11 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     ids: tuple               # of this release, and of the pass it came from: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
     sigma: float | None = None # the regression noise's standard deviation, if it is public
+    parts: int = 1             # of how many releases of disjoint rows it is the sum
     method = "moments"
     archive = "private moments"
+    shapes = (dict(gram="11", variances="1|0") | dict.fromkeys(("products", "starts"), "r1")
+              | dict.fromkeys(("squares", "bounds", "product_sds", "square_sds", "clamped"), "r"))
     rule = BH()
     alike = ("columns", "groups", "clip", "rows_per_person", "sigma")
     sums = ("gram", "products", "squares", "weights")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from dp_knockoff.core.errors import (
     LARGEST,
     InputError,
+    border,
     check_count,
     check_given,
     check_positive,
@@ -22,6 +23,7 @@ from dp_knockoff.core.errors import (
 )
 from ..core.variables import Variables
 from ..data.clip import Clip, clipped_rows, on_grid, sum_parts, with_room, within
+from ..data.files import fails
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, unit_in_words
@@ -85,7 +87,8 @@ class _Pairs:
         with np.errstate(all="ignore"):
             X = _ordinary(np.ascontiguousarray(X)) # no kernel sees how a table was stored
             room = with_room(X, p + 1)
-            room[:, p:-1] = _ordinary(self.law(X, U))
+            with border(partial(fails, "the law")): knockoffs = self.law(X, U)
+            room[:, p:-1] = _ordinary(knockoffs)
             if self.ranged: within(room, np.tile(self.low, 2), np.tile(self.high, 2))
             self.units.convert(room)
             return _ordinary(room)[:, :-1]
@@ -228,7 +231,8 @@ class _Promise:
     @property
     def privacy(self):
         "What is protected"
-        return row_privacy(self.budget, self.rows_per_person, ("the distribution of the rows", "the bounds"))
+        public = "the distribution of the rows", "the bounds"
+        return row_privacy(self.budget, self.rows_per_person, public, getattr(self, "parts", 1))
 
     @property
     def conditions(self) -> Conditions:
@@ -262,8 +266,11 @@ class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     rows_per_person: int     # how many rows together are protected
     ids: tuple               # of this release: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
+    parts: int = 1           # of how many releases of disjoint rows it is the sum
     method = "products"
     archive = "private products"
+    shapes = (dict.fromkeys("SD", "11") | dict.fromkeys(("products", "starts"), "r2")
+              | dict.fromkeys(("squares", "bounds", "product_sds", "square_sds"), "r"))
     alike = ("columns", "groups", "row_bound", "center", "S", "D", "weight", "law", "rows_per_person",
              "response_bound")
     sums = ("products", "squares")

@@ -451,8 +451,7 @@ class Kernel(Law):
     function: object # f(X, U) -> knockoff rows
     p: int           # columns
 
-    def __post_init__(self):
-        for trial in range(_TRIALS): self._try(stream(trial, "kernel"))
+    def __post_init__(self): _check_row_by_row(self)
 
     @property
     def uniforms(self) -> int: return int(getattr(self.function, "uniforms", self.p))
@@ -494,23 +493,31 @@ class Kernel(Law):
         "Rows with this mean and covariance (a kernel does not know its law)"
         return Gaussian(self.mean, self.covariance).draw(U)
 
-    def _try(self, rng) -> None:
-        "Change, move and leave out other rows: a row's knockoff must stay"
-        X = self.draw(open_uniforms(rng, (_ROWS, self.p)))
-        U = open_uniforms(rng, (_ROWS, self.uniforms))
-        whole = self(X, U)
-        order = rng.permutation(_ROWS)
-        others = X.copy()
-        others[1:] = self.draw(open_uniforms(rng, (_ROWS - 1, self.p)))
-        fresh = U.copy()
-        fresh[1:] = open_uniforms(rng, (_ROWS - 1, self.uniforms))
-        pairs = [(self(X[order], U[order]), whole[order]), (self(X[:1], U[:1]), whole[:1]),
-                 (self(others, fresh)[:1], whole[:1]), (self(X, U), whole)]
-        size = max(np.abs(whole).max(), 1e-300)
-        if all(np.abs(a - b).max() <= _ROW_BY_ROW * size for a, b in pairs): return
-        raise InputError("law", problem="is a kernel that does not treat every row by itself (on made-up "
-                         "rows a knockoff changed when other rows did, or when it was drawn again with the "
-                         "same uniforms)", remedy="let it use its own row and its own row of uniforms only")
+def _check_row_by_row(
+    law: Law, # of any class: a user's may look at other rows, and so may one that holds a user's
+) -> Law:
+    "On made-up rows: change, move and leave out other rows, and a row's knockoff must stay"
+    with np.errstate(all="ignore"):
+        if all(_row_by_row(law, stream(trial, "kernel")) for trial in range(_TRIALS)): return law
+    raise InputError("law", problem="is a law or kernel that does not treat every row by itself (on made-up "
+                     "rows a knockoff changed when other rows did, or when it was drawn again with the same "
+                     "uniforms)",
+                     remedy="let it use its own row and its own row of uniforms only")
+
+def _row_by_row(law: Law, rng) -> bool:
+    "One trial"
+    X = law.draw(open_uniforms(rng, (_ROWS, law.p)))
+    U = open_uniforms(rng, (_ROWS, law.uniforms))
+    whole = law(X, U)
+    order = rng.permutation(_ROWS)
+    others = X.copy()
+    others[1:] = law.draw(open_uniforms(rng, (_ROWS - 1, law.p)))
+    fresh = U.copy()
+    fresh[1:] = open_uniforms(rng, (_ROWS - 1, law.uniforms))
+    pairs = [(law(X[order], U[order]), whole[order]), (law(X[:1], U[:1]), whole[:1]),
+             (law(others, fresh)[:1], whole[:1]), (law(X, U), whole)]
+    size = max(np.abs(whole).max(), 1e-300)
+    return all(np.abs(a - b).max() <= _ROW_BY_ROW * size for a, b in pairs)
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #7c5ff445
 def _as_law(
@@ -523,7 +530,7 @@ def _as_law(
     Law.check(law)
     if not isinstance(law, Law): law = Kernel(law, len(columns))
     if law.names is None:
-        if law.p == len(columns): return law
+        if law.p == len(columns): return _check_row_by_row(law)
         raise InputError("law", problem=f"has {law.p} columns and the data {len(columns)}",
                          remedy="pass a law of all columns")
     without = [name for name in columns if name not in law.names]
@@ -531,7 +538,8 @@ def _as_law(
         raise InputError("law", problem=f"says nothing about the columns {listed(without)}",
                          remedy="give them a law, or leave them out with columns=[...]")
     _check_whole(law, columns, groups)
-    return law if law.names == columns else law.take([law.names.index(name) for name in columns])
+    if law.names != columns: law = law.take([law.names.index(name) for name in columns])
+    return _check_row_by_row(law)
 
 def _check_whole(law: Law, columns: tuple, groups) -> None:
     "Columns that the law only swaps together must be one variable of the data"

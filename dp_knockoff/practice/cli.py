@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import io
 import json
 import os
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import dp_knockoff as dp
 from ..core.errors import InputError, check_option, guess, listed, shown
+from ..core.tables import csv_text
 
 # %% auto #0
 __all__ = ['main']
@@ -1011,10 +1011,7 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 def _points_as_csv(points) -> str:
     "The points as figure.csv"
     rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    rows = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *rows])
-    return text.getvalue()
+    return csv_text([_COLUMNS, *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
 
 def _resumed(out, question: dict) -> list:
     "The points of an interrupted run, if it asked the same question"

@@ -27,10 +27,12 @@ from dp_knockoff.data.rows import (
     as_floats,
     as_matrix,
     as_vector,
+    bad_values,
     check_aligned,
     check_unique,
     column_names,
     is_table,
+    unreadable,
 )
 from ..data.source import Source, open_source
 from ..filters.labels_method import LabelsMethod
@@ -197,23 +199,15 @@ def _columns_of(X):
         if X.ndim == 2: yield from zip(column_names(X.shape[1]), X.T)
 
 def _fault(name: str, column: np.ndarray) -> InputError | None:
-    "What is wrong with a column, if anything is"
-    try: finite = np.isfinite(as_floats(column, (name,))).all()
-    except InputError as error:
-        how = f"{error.remedy}, or " if error.remedy else ""
-        how += "give its levels in a dictionary (dictionary=...)"
-        return InputError(error.argument, error.value, error.problem, how, where="X")
-    if finite: return None
-    how = "drop or impute those rows, or give it a stand-in in a dictionary (missing = ...)"
-    return InputError(f"column {name!r}", problem="has NaN or infinite values", remedy=how, where="X")
+    "What is wrong with the values of a column, if anything is"
+    return None if np.isfinite(as_floats(column)).all() else bad_values("data", [name], "")
 
 def _fault_of_y(y, quoted: str) -> InputError | None:
-    "What is wrong with the values of a response, if anything is"
-    try: finite = np.isfinite(as_floats(np.asarray(y), ("y",))).all()
-    except InputError:
-        return InputError("y", problem="holds values that are not numbers",
-                          remedy="pass numbers, 0 and 1 if it says yes or no")
-    return None if finite else InputError("y", problem=quoted, remedy="drop those rows from X and y")
+    "What is wrong with the values of a response; of numbers, in scikit-learn's words"
+    y = np.asarray(y)
+    fault = _fault("y", y)
+    if fault is None or y.dtype.kind not in "fiub": return fault
+    return fault.but(InputError("y", problem=quoted, remedy="drop those rows from X and y"))
 
 # %% ../../nbs/8_practice/selector.ipynb #46b77841
 def _remedy(X, y, least: int, width: int | None) -> str: # y: ... if none is wanted; width: of transform
@@ -240,9 +234,11 @@ def _in_words(error: Exception, selector, X, y=..., *, same=True, least=1, width
     remedy = _remedy(X, y, least, width)
     if remedy: return InputError("X", problem=quoted, remedy=remedy)
     fault = next(filter(None, (_fault(str(name), column) for name, column in _columns_of(X))), None)
-    if fault is not None and isinstance(error, TypeError):
-        return _NotNumbers(fault.argument, fault.value, fault.problem, f"{fault.remedy} ({line})", where="X")
-    return fault or (None if y is ... else _fault_of_y(y, quoted)) or error
+    if fault is not None:
+        how = f"{fault.remedy} (an argument must be a string or a number)" # scikit-learn's own words
+        return fault.but(_NotNumbers(fault.argument, fault.value, fault.problem, how))
+    fault = fault or (None if y is ... else _fault_of_y(y, quoted))
+    return fault or (error if hasattr(X, "toarray") else unreadable("X")(error))
 
 # %% ../../nbs/8_practice/selector.ipynb #8b9d0c75
 def _difference(labels: list, known: list, whose: str) -> str:
@@ -708,7 +704,8 @@ class DPKnockoffSelector(_Accountable):
         labels = _labels(X)
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
         try:
-            rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
+            with np.errstate(all="ignore"): # a warning would reveal something of one row
+                rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
             if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("not numbers")
         except (ValueError, TypeError) as error:
             raise _in_words(error, self, X, y, same=not first, least=least) from None

@@ -191,10 +191,10 @@ def as_sampler(
         if isinstance(sampler, type) or not all(hasattr(sampler, part) for part in parts):
             raise InputError("sampler", sampler, "is not a sampler",
                              "pass NumpySampler(seed) or SecureSampler()")
-        return sampler
-    if simulation: return NumpySampler(random_state)
-    if random_state is not None:
+    elif simulation: sampler = NumpySampler(random_state)
+    else: sampler = SecureSampler()
+    if random_state is not None and sampler.private: # the knockoffs' key is drawn from it, too
         raise InputError("random_state", problem="belongs to simulations, "
                          "and a release draws its noise from the operating system",
                          remedy="pass simulation=True to try things out, or leave random_state out")
-    return SecureSampler()
+    return sampler

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.archives import load_arrays, save_arrays, written_by_this_version
+from ..core.archives import load_fields, save_arrays, written_by_this_version
 from ..core.errors import InputError, check_option
 from ..core.tables import Table
 from ..core.variables import Variables
@@ -21,7 +21,7 @@ from ..data.rows import one_blas_thread
 from ..data.source import Source, open_source
 from ..knockoffs.statistics import Statistic
 from ..knockoffs.threshold import true_discoveries
-from ..privacy.mechanisms import Budget
+from ..privacy.mechanisms import check_budget
 from .diagnosis import Diagnosis, diagnose
 from dp_knockoff.selection.inference import (
     Effects,
@@ -212,6 +212,7 @@ def _effects(release: Release, e: Estimate, width: float, level: float, kind: st
 class SavedRelease(Release):
     "A release, a dataclass, that can be written to a file"
     archive: str # what its files say they hold
+    shapes: dict # of the arrays in them: see `load_fields`
 
     def save(self,
         path, # where to: a NumPy archive, .npz
@@ -228,14 +229,8 @@ class SavedRelease(Release):
         path, # what `save` wrote
     ) -> SavedRelease:
         "Read what was saved"
-        header, arrays = load_arrays(path, cls.archive)
-        header.pop("kind")
-        with written_by_this_version(path):
-            header |= {"columns": tuple(header["columns"]), "ids": tuple(header["ids"]),
-                       "groups": {name: tuple(members) for name, members in header["groups"].items()},
-                       "budget": Budget(**header["budget"])}
-            if "clip" in header: header["clip"] = Clip(**header["clip"])
-            return cls(**header, **arrays)
+        nested = dict(budget=lambda budget: check_budget(**budget), clip=lambda clip: Clip(**clip))
+        with written_by_this_version(path): return cls(**load_fields(path, cls.archive, cls, **nested))
 
 # %% ../../nbs/4_selection/11_release.ipynb #092dffb5
 @dataclass(frozen=True, eq=False, repr=False)

@@ -138,10 +138,12 @@ def row_privacy(
     budget: Budget,
     rows_per_person: int, # how many rows are protected together
     public: tuple,        # what must have been set without looking at the data
+    parts: int = 1,       # of how many releases of disjoint rows it is the sum
 ) -> Privacy:
     "The promise of methods whose noise covers every pair of datasets, whatever their rows"
     anything = "It assumes nothing about the data but that it is finite numbers."
-    return Privacy(budget.epsilon, budget.delta, together(rows_per_person), public, caveats=(anything,))
+    apart = (f"nobody is in two of the {parts} parts",) if parts > 1 else ()
+    return Privacy(budget.epsilon, budget.delta, together(rows_per_person), public, apart, (anything,))
 
 # %% ../../nbs/4_selection/rules.ipynb #aa276398
 @dataclass(frozen=True)

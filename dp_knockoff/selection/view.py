@@ -5,15 +5,13 @@
 # %% ../../nbs/4_selection/view.ipynb #492fc0b4
 from __future__ import annotations
 
-import csv
-import io
 import math
 from html import escape
 
 import numpy as np
 
 from ..core.errors import listed
-from ..core.tables import SMALL, Table, one_line, svg_rows
+from ..core.tables import SMALL, Table, csv_text, one_line, svg_rows
 from .rules import SIMULATION
 
 # %% auto #0
@@ -105,11 +103,9 @@ def as_csv(selection) -> str:
     head, rows = ["variable", "W", "sign", "selected"], [[] for _ in selection.names]
     if selection.estimate is not None: head, rows = [*head, *_NUMBERS], _numbers(selection)
     columns = zip(selection.names, selection.W, selection.signs, selection.support, rows)
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([[*head, *same], *(
+    return csv_text([[*head, *same], *(
         (name, f"{W:.17g}", sign, int(chosen), *("" if math.isnan(x) else f"{x:.17g}" for x in numbers),
          *same.values()) for name, W, sign, chosen, numbers in columns)])
-    return text.getvalue()
 
 # %% ../../nbs/4_selection/view.ipynb #528b6704
 def _facts_html(

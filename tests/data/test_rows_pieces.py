@@ -119,17 +119,18 @@ def test_missing_values_in_memory():
     ):
         source = open_rows(table, "y")
         for sentence in (refusal(source), refusal(source, CLIP), refusal(source.collect, count)):
-            assert "missing values" in sentence and "'x3'" in sentence and "drop or impute" in sentence
+            assert "infinite values" in sentence and "'x3'" in sentence and "drop or impute" in sentence
     prices = frame.rename(columns={"y": "price"})
     prices.loc[5, "price"] = np.inf
     sentence, details = told(open_rows(prices, "price"))
-    assert sentence == "data has NaN or infinite values in column 'price': drop or impute those rows"
+    assert sentence == "data has missing, non-numeric, NaN or infinite values in column 'price': " \
+                       "drop or impute those rows, or encode them by a dictionary"
     assert "1 in 'price'" in details and "the first in row 5." in details
     sentence, details = told(open_rows(X, np.where(np.arange(N) == 29_999, np.nan, y)))
     assert "'y'" in sentence and "row 29999" in details
     objects = frame.astype(object)
     objects.loc[20_000, "x3"] = "two"
-    assert refusal(open_rows(objects, "y")).startswith("data: column 'x3' of type str holds values")
+    assert "in column 'x3'" in refusal(open_rows(objects, "y"))
 
 
 def test_the_counts_of_the_details_are_those_of_a_piece_and_rows_are_those_of_the_file():
@@ -137,8 +138,8 @@ def test_the_counts_of_the_details_are_those_of_a_piece_and_rows_are_those_of_th
     piece = Piece(rows, 30, 60, "a file", first=1000)
     columns = ", ".join(f"2 in 'x{j}'" for j in range(6)) + " and more in 2 other columns"
     six = ", ".join(f"'x{j}'" for j in range(6))
-    assert str(piece.fault()) == (f"a file has NaN or infinite values in columns {six} and 2 more: "
-                                  "drop or impute those rows")
+    bad = f"a file has missing, non-numeric, NaN or infinite values in columns {six} and 2 more"
+    assert str(piece.fault()) == f"{bad}: drop or impute those rows, or encode them by a dictionary"
     assert piece.fault().details == f"In rows 1030 to 1059 there are {columns}; the first in row 1039."
     assert Piece(rows, 0, 19, "a file").fault() is None
 

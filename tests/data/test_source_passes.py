@@ -60,7 +60,7 @@ def count(A, b): return len(b)
 def test_collect_hands_over_finite_rows_only(value, name):
     table = with_value(TABLE[:500], name, 321, value)
     sentence, details = told(open_rows(table, "y").collect, count)
-    assert f"data has NaN or infinite values in column {name!r}: " in sentence
+    assert f"data has missing, non-numeric, NaN or infinite values in column {name!r}: " in sentence
     assert f"1 in {name!r}; the first in row 321" in details
     both = with_value(table, "x1", 7, -value)  # they must not cancel
     assert "first in row 7" in told(open_rows(both, "y").collect, count)[1]

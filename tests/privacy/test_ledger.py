@@ -432,3 +432,14 @@ def test_refusals(call, words):
 def test_what_is_left_is_rounded_down_to_four_digits(x):
     said = float(_rounded_down(x))
     assert said <= x < said * 1.0011 and float(f"{said:.4g}") == said
+
+
+@pytest.mark.parametrize("over", [1e-10, 2e-9, 1e-7, 1e-6])
+def test_the_room_for_rounding_is_less_than_the_calibration_leaves(over):
+    "Theorem 09.2 spends the gap of the calibration, about 2e-9 of the square: the ledger may not use it, too"
+    total = Budget(1.0, 1e-6)
+    ledger, mu = Ledger(epsilon=1.0, delta=1e-6), analytic_ratio(total)
+    assert "would overspend" in refusal(ledger.check, mu * math.sqrt(1 + over), "1 row")
+    ledger.check(mu, "1 row")
+    for _ in range(1000): ledger.spend(mu / math.sqrt(1000), total, "moments", "1 row", "a")
+    assert "would overspend" in refusal(ledger.check, 1e-3 * mu, "1 row")

@@ -245,7 +245,9 @@ def test_a_release_draws_from_opendp_unless_it_is_called_a_simulation():
 
 def test_as_sampler_takes_samplers_only():
     for mine in (NumpySampler(1), SecureSampler()):
-        assert as_sampler(mine) is mine and as_sampler(mine, simulation=True, random_state=2) is mine
+        assert as_sampler(mine) is mine and as_sampler(mine, simulation=True) is mine
+    assert not as_sampler(NumpySampler(1), random_state=2).private
+    assert "random_state" in refusal(as_sampler, SecureSampler(), simulation=True, random_state=2)
     class Incomplete:
         name, private = "mine", True
         def gaussian(self, value, scale, purpose): return value

@@ -455,6 +455,14 @@ def test_the_seed_is_a_function_of_the_released_numbers():
     assert one.seed == two.seed
 
 
+def test_all_bits_of_the_seed_count():
+    "Cut to a few bits, seeds of different releases would meet, and some bits would never change"
+    seeds = [Plain([float(i), 2.0]).seed for i in range(400)]
+    assert len(set(seeds)) == 400
+    ones = np.mean([[seed >> bit & 1 for bit in range(128)] for seed in seeds], axis=0)
+    assert np.abs(ones - .5).max() < .5 * 6.5 / np.sqrt(400)  # false alarm below 1e-8
+
+
 def test_a_selection_knows_its_s():
     release = Estimated([3.0, -4, 5])
     assert choose(release, s="sdp").s == "sdp" and select(release).s is None
