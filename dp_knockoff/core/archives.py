@@ -10,6 +10,7 @@ import math
 import os
 import struct
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -95,7 +96,8 @@ def written_by_this_version(
 
 # what damaged bytes can raise
 _DAMAGE = (OSError, ValueError, LookupError, EOFError, AttributeError, TypeError, RuntimeError,
-           ArithmeticError, MemoryError, SyntaxError, struct.error, zlib.error, zipfile.BadZipFile)
+           ArithmeticError, MemoryError, SyntaxError, tokenize.TokenError, struct.error, zlib.error,
+           zipfile.BadZipFile)
 
 def _read(path, what: str, wanted=None) -> tuple:
     "Header and arrays (all, or those wanted) of an archive, or a sentence that calls it `what`"

@@ -164,7 +164,7 @@ def test_a_worker_that_refuses_is_heard():
         fails = frame_of(FRAME).map_partitions(lambda part: 1 / 0, meta=FRAME[:0])
         with pytest.raises(InputError, match="the Dask data frame fails") as error: open_dask(fails, "y")()
         assert "ZeroDivisionError" in error.value.details
-        assert error.value.__cause__ is not None and error.value.details == "division by zero"
+        assert error.value.__cause__ is None and "division by zero" in error.value.details
         words = frame_of(FRAME.assign(x0="secret"))
         words = words.map_partitions(lambda part: part.astype({"x0": float}), meta=FRAME[:0])
         sentence, details = told(open_dask(words, "y"))

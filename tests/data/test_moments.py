@@ -320,11 +320,11 @@ def test_archives_of_another_version_get_a_sentence(tmp_path):
                 "read it with that, or make it again")
     assert refusal(Moments.load, path) == sentence
     exact = dict(n=120, names=m.names, cut=(0, 0), longest=1, weights=1, ids=[])
-    good, sums = {"row_bound": 1.0, "response_bound": 1.0}, np.zeros((6, 6), np.int64)
+    good, sums = {"row_bound": 1.0, "response_bound": 1.0}, np.zeros((len(m.names) + 1,) * 2, np.int64)
     without = {name: value for name, value in exact.items() if name != "weights"} # as 0.2 wrote them
     for header in (exact | {"clip": good | {"colour": 3}}, exact | {"clip": None}, without | {"clip": good}):
         save_arrays(path, "clipped moments", header, sums=sums)
-        assert refusal(ExactMoments.load, path) == sentence
+        assert refusal(ExactMoments.load, path).endswith(("make it again", "have it made again"))
     save_arrays(path, "clipped moments", exact | {"clip": good}, sums=sums)
     assert ExactMoments.load(path).weights == 1
     save_arrays(path, "clipped moments", exact | {"clip": None}, sums=sums)

@@ -555,7 +555,7 @@ def test_a_late_odd_line_of_a_csv_file_is_no_matter_but_to_itself(survey_folder,
                       Moments.from_data(changed, b, ENCODED))
     (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,tall,3"]))
     sentence, details = told(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
-    assert "column 'size'" in sentence and "not a number" in sentence and "'tall'" in details
+    assert "column 'size'" in sentence and "tall" not in sentence and "'tall'" in details
     (tmp_path / "rows.csv").write_text("\n".join([*lines[:29_000], "17,north,2,1,,3"]))
     assert "infinite values in column 'size'" in refusal(moments_of, tmp_path / "rows.csv", dictionary=FACTS)
 
