@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import wraps
 
 # %% auto #0
-__all__ = ['ONE_ROW', 'LARGEST', 'shown', 'InputError', 'reason', 'border', 'guarded', 'one_row_decides', 'listed', 'guess',
-           'check_fraction', 'check_positive', 'check_count', 'check_given', 'check_option', 'stream']
+__all__ = ['LARGEST', 'InputError', 'check_positive', 'check_count', 'check_option', 'stream']
 
 # %% ../../nbs/core/errors.ipynb #c3583155
 def shown(value) -> str:
-    "A value for a message: its repr, on one line and not too long"
+    "A value for a message: its repr, on one line and not too long; NumPy's numbers as plain ones"
+    if type(value).__module__ == "numpy" and not getattr(value, "shape", True): value = value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -23,9 +23,8 @@ from ..selection.rules import BH, Conditions, row_privacy
 from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['CANONICAL', 'unbiased_inverse', 'inverse_bias', 'denoised', 'ridge', 'spread_of', 'MomentRounds', 'MomentsEstimate',
-           'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease', 'MomentsPromise',
-           'PrivateMoments']
+__all__ = ['CANONICAL', 'unbiased_inverse', 'inverse_bias', 'ridge', 'MomentRounds', 'MomentsEstimate', 'estimate_coefficients',
+           'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease', 'MomentsPromise', 'PrivateMoments']
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #6d097411
 _STEPS = 200 # of Newton's method, which needs about ten

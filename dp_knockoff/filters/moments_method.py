@@ -41,7 +41,7 @@ from ..privacy.samplers import as_sampler, noisy_count
 from ..selection.release import Method
 
 # %% auto #0
-__all__ = ['ROUNDS', 'check_bound', 'release_rounds', 'MomentsMethod']
+__all__ = ['ROUNDS', 'release_rounds', 'MomentsMethod']
 
 # %% ../../nbs/6_filters/17_moments_method.ipynb #879d2600
 _HOW = {"row_bound": "how long a row of x may be (too low costs little: half the typical norm is fine)",

@@ -16,8 +16,7 @@ from ..core.variables import Variables
 from .inference import normal_sizes
 
 # %% auto #0
-__all__ = ['GENERAL', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'clamping', 'response_findings', 'column_findings',
-           'means_of', 'collinear_pairs', 'moments_findings', 'moments_warnings', 'diagnose']
+__all__ = ['Finding', 'Diagnosis']
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #4f8a8336
 class Finding(NamedTuple):
