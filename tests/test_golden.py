@@ -13,6 +13,7 @@ not move. Then all cases of `moments`, which got steered rounds, a covariance th
 of its own (cases that ask for a statistic, s or offset now ask for knockoffs, which was the rule before), and
 those of `products`, whose squares have less noise. Then the three cases of `moments` with ranges, since
 values beyond a range count as its ends there too, as they did everywhere else; no selection changed.
+Then all cases of `products`, which clamps residuals closer, at the bound that is best for power.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here

@@ -476,7 +476,8 @@ class StrictRelease(SavedRelease):
         for name in self.alike:
             if _equal(getattr(self, name), getattr(other, name)): continue
             what = "bounds, ranges or centres" if name == "clip" else name
-            raise InputError(f"releases with different {what} cannot be added: agree on them before releasing")
+            raise InputError(f"releases with different {what} cannot be added: "
+                             "agree on them before releasing")
 
     def joined(self,
         other, # of the same class

@@ -37,10 +37,10 @@ from ..selection.release import Estimate
 from ..selection.rules import BH, Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['Residuals', 'residuals_of', 'LawSums', 'LawRounds', 'LawTestsRelease', 'LawTestsMethod']
+__all__ = ['Residuals', 'residuals_of', 'LawSums', 'LawTestsRelease', 'LawTestsMethod']
 
 # %% ../../nbs/6_filters/26_law_tests.ipynb #26a00010
-_CUT = 4.0       # standard deviations to which columns without symmetry are cut: all variables pay for this bound
+_CUT = 4.0       # standard deviations to which columns without symmetry are cut: R grows with it
 _GRID = 20_000   # quantiles at which a marginal is looked at
 _EVEN = 1e-6     # how far quantiles may be from symmetric
 _CENTRES = 200   # steps to the centre of a cut column
@@ -142,7 +142,8 @@ def residuals_of(
     index, p = np.array(variables.index), law.p
     parts = [(_part(each, index[own], variables), own) for each, own in law.parts()]
     flat = len(variables) == p and all(part["root"].ndim == 1 for part, _ in parts)
-    found = {name: np.zeros((p, p) if name in ("root", "back", "C") and not flat else p) for name in parts[0][0]}
+    square = () if flat else ("root", "back", "C")
+    found = {name: np.zeros((p, p) if name in square else p) for name in parts[0][0]}
     for part, own in parts:
         for name, value in part.items():
             if value.ndim < found[name].ndim: value = np.diag(value)
@@ -154,8 +155,8 @@ def residuals_of(
         kinds = {id(each) if isinstance(each, Gaussian) else "" for each, where in law.parts()
                  if np.isin(own, where).any()}
         if len(kinds) == 1: continue
-        raise InputError(f"variable {variables.names[j]!r}", problem="holds columns that are independent by the "
-                         "distribution, but not of one kind", remedy=_KNOCKOFFS)
+        raise InputError(f"variable {variables.names[j]!r}", remedy=_KNOCKOFFS,
+                         problem="holds columns of several kinds, whose residuals have no common weight")
     found |= dict(index=index, blind=blind, most=np.where(np.bincount(index, blind) > 0, most, np.inf))
     if flat or not np.count_nonzero(found["C"] - np.eye(p)): found["C"] = None
     return _with_constants(Residuals(**found), law)
@@ -167,7 +168,7 @@ def _part(law: Law, index, variables) -> dict:
     if isinstance(law, Gaussian): return _of_normal(law, index)
     if isinstance(law, Independent): return _of_marginals(law, np.array(variables.sizes)[index] == 1)
     if isinstance(law, Levels): return _of_levels(law)
-    raise InputError("law", law, "has no residual of a column given the others that is known here", _KNOCKOFFS)
+    raise InputError("law", law, "does not tell the residual of a column given the others", _KNOCKOFFS)
 
 def _arrays(p: int, **known) -> dict:
     "Those of normal columns, but for what is known"
@@ -336,7 +337,7 @@ def _shrunk(b: np.ndarray, v: np.ndarray) -> tuple: # (p,), (p,)
     mean = b * kept
     return sure * mean, sure * (kept * v + mean**2) - (sure * mean)**2
 
-class LawRounds:
+class _LawRounds:
     "What is computed from the releases of one or several rounds, at one or several sites"
     @property
     def _inside(self) -> np.ndarray: # (rounds,)
@@ -352,7 +353,7 @@ class LawRounds:
 
     def _each(self) -> tuple: # (rounds, p) each: estimates, sds of noise, sds of sampling errors
         scale = (self.ns * self._inside)[:, None] * self.g
-        sampling = np.sqrt(self._square * self.ns / self.r2)[:, None] * self.bounds[:, None] * np.sqrt(self.m2)
+        sampling = (np.sqrt(self._square * self.ns / self.r2) * self.bounds)[:, None] * np.sqrt(self.m2)
         return self.products / scale, self.product_sds[:, None] / scale, sampling / scale
 
     def _together(self, estimates, noise, sampling) -> tuple: # (p,), (p,)
@@ -396,7 +397,8 @@ class LawRounds:
         predicted = max(spread2 - explained, left.sum(), spread2 / _NARROWING**2)
         inside = self.ns[-1] * self._inside[-1]
         mean = self.totals[-1] / inside
-        unsure = (self.total_sds[-1]**2 + self._square[-1] / self.r2 * self.ns[-1] * self.bounds[-1]**2) / inside**2
+        sampling2 = self._square[-1] / self.r2 * self.ns[-1] * self.bounds[-1]**2
+        unsure = (self.total_sds[-1]**2 + sampling2) / inside**2
         center = self.centers[-1] + mean * max(0.0, 1 - 2 * unsure / max(mean**2, 1e-300))
         return start, min(largest, f * float(np.sqrt(predicted))), center
 
@@ -430,7 +432,7 @@ class _Promise:
                           limit="of one round asymptotic for any response; of several measured, not proved")
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LawTestsRelease(_Promise, LawRounds, StrictRelease):
+class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     "Noisy products of weighted residuals of the variables with residuals of the response"
     columns: tuple           # of the design
     n: int                   # rows
@@ -529,7 +531,7 @@ class LawTestsMethod(_Promise, LawMethod):
     response_bound: float | None = field(default=None, metadata={
         "help": "two to three standard deviations of the response; default: the dictionary's"})
     response_center: object = field(default=None, metadata={
-        "help": "public centre of the response, or 'private'; default: 0, or found in the dictionary's range"})
+        "help": "public centre of the response, or 'private'; default: 0, or found in its public range"})
     rounds: int | None = field(default=None, metadata={
         "help": "passes with noise; default: 3, or 1 where rows are read only once"})
     rows_per_person: int = field(default=1, metadata={
@@ -599,7 +601,6 @@ class LawTestsMethod(_Promise, LawMethod):
     def _centre(self, source, mu: float, sampler) -> tuple: # centre, what is left of mu
         "The centre of the response, found privately where that was asked for"
         given, each = self.response_center, mu * np.sqrt(_SEARCH)
-        if given == "private": center = private_center(source, each, sampler)
-        elif isinstance(given, tuple): center = private_center(source, each, sampler, np.linspace(*given, _CELLS))
-        else: return float(given), mu
-        return center, mu * np.sqrt(1 - _SEARCH)
+        if not isinstance(given, (str, tuple)): return float(given), mu
+        grid = {} if given == "private" else dict(grid=np.linspace(*given, _CELLS))
+        return private_center(source, each, sampler, **grid), mu * np.sqrt(1 - _SEARCH)

@@ -272,15 +272,16 @@ def private_filter(
         data, y, dictionary = open_source(data, y, dictionary=dictionary), None, None # the source knows them
         if not has_law(data): return MomentsMethod(**public).select(data, **asked)
     word = rule.name if isinstance(rule, Rule) else rule
-    if word not in _TESTED: return ProductsMethod(**public, law=law).select(data, y, dictionary=dictionary, **asked)
+    asked["dictionary"] = dictionary
+    if word not in _TESTED: return ProductsMethod(**public, law=law).select(data, y, **asked)
     for name, value in (("row_bound", public.pop("row_bound")), ("ranges", public.pop("ranges"))):
         if value is None: continue
         raise InputError(name, value, f"has no meaning for rule={word!r} with a public distribution, whose "
                          "residuals bound themselves", "leave it out")
     rounds = 1 if word == ExactEBH.name else None
-    return LawTestsMethod(**public, law=law, rounds=rounds).select(data, y, dictionary=dictionary, **asked)
+    return LawTestsMethod(**public, law=law, rounds=rounds).select(data, y, **asked)
 
-_TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # rules for tests, with a public distribution
+_TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # with a public distribution
 
 def has_law(
     source, # of rows

@@ -54,8 +54,8 @@ def check_rows(
 ) -> None:
     "Refuse more rows than exact sums have room for"
     if n <= MOST_ROWS: return
-    raise InputError(f"n={n} rows", problem=f"are more than {MOST_ROWS:,}, which is what exact sums have room for",
-                     remedy="split the data into several releases")
+    problem = f"are more than {MOST_ROWS:,}, which is what exact sums have room for"
+    raise InputError(f"n={n} rows", problem=problem, remedy="split the data into several releases")
 
 @dataclass(frozen=True, eq=False)
 class ProductSums:
@@ -366,8 +366,9 @@ class LawMethod(Method):
         self._settle(epsilon=float(budget.epsilon), delta=float(budget.delta),
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        if self.response_bound is not None: check_positive("response_bound", self.response_bound, RESPONSE_REMEDY)
-        check_moderate("response_bound", self.response_bound, _FARTHEST)
+        bound = self.response_bound
+        if bound is not None: check_positive("response_bound", bound, RESPONSE_REMEDY)
+        check_moderate("response_bound", bound, _FARTHEST)
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         if self.law is not None: Law.check(self.law)
 
@@ -383,7 +384,8 @@ class LawMethod(Method):
     ) -> int:
         "Refuse what has no rows, or stand-ins for values; the number of rounds"
         if isinstance(source, MomentsSource):
-            raise InputError("data", problem="is Moments, and this method needs every row", remedy="pass the rows")
+            problem = "is Moments, and this method looks at every row"
+            raise InputError("data", problem=problem, remedy="pass the rows")
         filled = [name for name, column in getattr(source.dictionary, "columns", {}).items()
                   if column.missing is not None and _is_used(name, source.names)]
         if filled:

@@ -385,12 +385,13 @@ class ExactEBH(Rule):
     def check(self, given, variables, made=True):
         "Refuse what a release cannot answer"
         if given.e_values is not None: return
-        raise InputError("rule", self.name, "needs e-values, which only tests of one round release, for bounded or "
-                         "normal columns of a public distribution", "pass rounds=1 to the tests, or another rule")
+        raise InputError("rule", self.name, "needs e-values, which tests of one round have, for "
+                         "normal or bounded columns of a public distribution", "choose another rule")
 
     def guarantee(self, given, fdr):
         caveat = "The rule is proved for e-values of any dependence."
-        return Control("FDR", fdr, given.e_values, self.title, "in finite samples, for any response", given.requires,
+        limit = "in finite samples, for any response"
+        return Control("FDR", fdr, given.e_values, self.title, limit, given.requires,
                        (caveat, *given.caveats))
 
     def decide(self, release, estimate, fdr):
