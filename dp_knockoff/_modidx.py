@@ -1081,6 +1081,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'dp_knockoff/filters/law_tests.py'),
                                                'dp_knockoff.filters.law_tests._with_constants': ( '6_filters/law_tests.html#_with_constants',
                                                                                                   'dp_knockoff/filters/law_tests.py'),
+                                               'dp_knockoff.filters.law_tests._within': ( '6_filters/law_tests.html#_within',
+                                                                                          'dp_knockoff/filters/law_tests.py'),
                                                'dp_knockoff.filters.law_tests.residuals_of': ( '6_filters/law_tests.html#residuals_of',
                                                                                                'dp_knockoff/filters/law_tests.py')},
             'dp_knockoff.filters.methods': { 'dp_knockoff.filters.methods.ExactRelease': ( '6_filters/methods.html#exactrelease',

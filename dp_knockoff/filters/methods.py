@@ -207,6 +207,7 @@ def chooses(
 ) -> tuple:    # of names
     "What can be chosen when variables are selected from a method's release, by name"
     release, estimates = METHODS[word].releases, issubclass(METHODS[word].releases, CanonicalRelease)
+    if not estimates and not release.rule.knockoffs: return ("fdr", "rule")
     known = ("rule", "s") if estimates else ()
     noise_level = ("sigma",) if release.knowing is not Release.knowing else ()
     return ("fdr", "statistic", "offset", *known, *noise_level)
