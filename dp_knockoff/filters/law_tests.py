@@ -169,7 +169,7 @@ def _part(law: Law, index, variables) -> dict:
     "The arrays of a block of columns that is independent of the others"
     if isinstance(law, Gaussian): return _of_normal(law, index)
     if isinstance(law, Independent): return _of_marginals(law, np.array(variables.sizes)[index] == 1)
-    if isinstance(law, Levels): return _of_levels(law)
+    if isinstance(law, Levels): return _of_levels(law, index)
     raise InputError("law", law, "does not tell the residual of a column given the others", _KNOCKOFFS)
 
 def _arrays(p: int, **known) -> dict:
@@ -214,10 +214,13 @@ def _marginal(one, single: bool) -> tuple: # blind, center, cut, share of M^2, E
     v = np.clip(u - center, -_CUT, _CUT)
     return 1, center, _CUT, _CUT**2, (v**2).mean(), (v * u).mean(), ((v.max() - v.min()) / 2)**2
 
-def _of_levels(law: Levels) -> dict:
+def _of_levels(law: Levels, index) -> dict:
     "Whitened dummies of each factor, smaller if a level is so rare that it would set the bound for all"
     root, found = np.zeros((law.p, law.p)), _arrays(law.p, mean=law.mean)
-    for where, chances in zip(law._slices, law._chances):
+    for name, where, chances in zip(law.factors, law._slices, law._chances):
+        if len(set(index[where])) > 1:
+            raise InputError(f"the columns of factor {name!r}", problem="are drawn together",
+                             remedy="name them as one variable, in groups={...}")
         lam, V = np.linalg.eigh(law.covariance[where, where])
         root[where, where] = T = (V / np.sqrt(lam)) @ V.T
         units = np.vstack([0 * T[:1], np.eye(len(T))]) @ T - chances[1:] @ T
