@@ -330,7 +330,9 @@ def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: 
 _LEAST_INSIDE = .3  # fraction of residuals within the bound: never taken for less
 _LEAST_SQUARE = .02 # mean square of clamped residuals over the squared bound: likewise
 _NARROWING = 8.0    # residuals become smaller at most by this factor from round to round
-_FITS = 60          # steps to an effect that was clamped together with its residual
+_HALVINGS = 40      # steps to an effect that was clamped together with its residual
+_NOTHING = 1e6      # errors are multiplied by this where a round knows nothing of an effect's size
+_LEAST_SLOPE = .05  # of what clamping leaves: never taken for less
 _CHANCES = .02, .05, .1, .2, .3, .5, .8 # of an effect, for starts
 _SCALES = .3, 1.0, 3.0, 10.0, 30.0      # of their variances, over the mean square of all estimates
 
@@ -384,17 +386,31 @@ class _LawRounds:
     def effects(self) -> tuple: # (p,), (p,)
         "Estimates and variances for intervals: what clamping took from an effect added back is undone"
         estimates, noise, sampling = self._each()
-        spread, bounds = self.spread[:, None], self.bounds[:, None]
-        def kept(effect):
-            own = spread**2 + 2 * effect * self.starts - self.starts**2
-            wide = np.sqrt(np.maximum(own, spread**2 / 4))
-            return clamped_normal(bounds / wide)[0] / clamped_normal(bounds / spread)[0]
-        found = estimates
-        for _ in range(_FITS if self.starts.any() else 0): found = (found + estimates / kept(found)) / 2
-        h = 1e-3 * spread
-        up, down = found + h, found - h
-        slope = np.maximum((up * kept(up) - down * kept(down)) / (2 * h), .05)
-        return self._together(found, noise / slope, sampling / slope)
+        spread = self.spread
+        found = self._unclamped(estimates, spread)
+        wider = before_clamping((self._square + self.square_sds / (self.ns * self.bounds**2)) / self.r2)[0]
+        unsure = self._unclamped(estimates, self.bounds * wider) - found # of the square, and of the count
+        count = found * (self.clamped_sd / (self.ns * self._inside))[:, None]
+        h = 1e-3 * spread[:, None]
+        slope = (self._clamped(found + h, spread) - self._clamped(found - h, spread)) / (2 * h)
+        noise, sampling = (part / np.maximum(slope, _LEAST_SLOPE) for part in (noise, sampling))
+        lost = np.where(2 * np.abs(self.starts) > self.bounds[:, None], _NOTHING, 1.0) # little but a sign
+        return self._together(found, lost * np.sqrt(noise**2 + unsure**2 + count**2), sampling)
+
+    def _clamped(self, effects, spread) -> np.ndarray: # (rounds, p)
+        "What clamping leaves of effects whose own part was added back to residuals of this spread"
+        spread, bounds = spread[:, None], self.bounds[:, None]
+        wide = np.sqrt(np.maximum(spread**2 + 2 * effects * self.starts - self.starts**2, spread**2 / 4))
+        return effects * clamped_normal(bounds / wide)[0] / clamped_normal(bounds / spread)[0]
+
+    def _unclamped(self, estimates, spread) -> np.ndarray: # (rounds, p)
+        "The effects of which clamping leaves these estimates, near the start as residuals are no wider"
+        low, high = self.starts - 2 * spread[:, None], self.starts + 2 * spread[:, None]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = self._clamped(middle, spread) < estimates
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.where(self.starts == 0, estimates, (low + high) / 2)
 
     def next_start(self, f: float, largest: float) -> tuple: # start, bound, centre
         "Where a further round starts, at what it clamps, and the centre of the response"

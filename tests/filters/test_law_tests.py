@@ -26,7 +26,8 @@ LAWS = {"normal": (Gaussian(0, ar1(6, .5)), {}), "plain": (Gaussian(1, 4 * np.ey
         "grouped": (Gaussian(0, ar1(6, .8)), {"a": ["x0", "x2"]}),
         "skewed": (Independent([stats.gamma(2)] * 6), {}), "heavy": (Independent([stats.t(5)] * 6), {}),
         "pairs": (Independent([stats.uniform(0, 1)] * 6), {"a": ["x1", "x5"]}),
-        "mixed": (Blocks(Gaussian(0, ar1(2, .7)), FACTORS, Independent([stats.expon()])), {"f": ["x2", "x3"]})}
+        "mixed": (Blocks(Gaussian(0, ar1(2, .7)), FACTORS, Independent([stats.expon()])),
+                  {"f": ["x2", "x3"]})}
 PUBLIC = dict(epsilon=1.0, delta=1e-3, response_bound=3.0)
 MU = analytic_ratio(Budget(1.0, 1e-3))
 ALLOWED = Fraction(MU)**2
@@ -129,7 +130,8 @@ def test_a_release_is_a_file_and_sites_add_up(tmp_path):
     assert np.allclose(whole.tests()[0], (weights * [e for e, _ in each]).sum(0) / weights.sum(0))
     assert np.allclose(whole.tests()[1], 1 / weights.sum(0))
     other = method("normal", rows_per_person=2).release(X, y, simulation=True)
-    assert "different row" in refusal(lambda: whole + other) and "added twice" in refusal(lambda: whole + parts[0])
+    assert "different row" in refusal(lambda: whole + other)
+    assert "added twice" in refusal(lambda: whole + parts[0])
 
 
 def test_rounds_of_a_site_are_combined_as_if_their_sampling_errors_were_one():
@@ -186,7 +188,8 @@ def test_e_values_are_those_of_the_formula():
     s = np.sqrt(900 * r.bounds[0]**2 + r.product_sds[0]**2)
     bet = np.sqrt(2 * np.log(12))
     assert np.allclose(r.e_values(), np.cosh(bet * r.products[0] / s) * np.exp(-bet**2 / 2))
-    found = private_filter(X, y, law=LAWS["normal"][0], **PUBLIC, rule="exact", simulation=True, random_state=1)
+    found = private_filter(X, y, law=LAWS["normal"][0], **PUBLIC, rule="exact", simulation=True,
+                           random_state=1)
     assert np.allclose(found.W, r.e_values()) and found.guarantee.control.kind == "exact"
     assert "needs e-values" in refusal(select, method("normal").release(X, y, simulation=True), rule="exact")
     assert "needs e-values" in refusal(method("heavy", rounds=1).select, unread([f"x{j}" for j in range(6)]),
@@ -197,7 +200,7 @@ def test_residuals_of_rows_that_no_law_has_are_finite():
     for name in LAWS:
         k = known(name)
         X = np.array([[value] * k.p for value in WILD] + [[1e308, -1e308] * (k.p // 2) + [0.0] * (k.p % 2)])
-        psi, row = k.weighted(k.units(X)[1])
+        psi, _ = k.weighted(k.units(X)[1])
         assert np.isfinite(psi).all() and (np.linalg.norm(psi, axis=1) <= k.R * (1 + 1e-12)).all()
         sums = _Pass(k, 0.0, np.ones(k.p), 1.0)(X, np.resize(WILD, len(X)))
         assert np.abs(sums.products).max() <= len(X) * 4**BITS
