@@ -164,6 +164,7 @@ def _canonical_pair(
     return H / (size[..., :, None] * size[..., None, :]), h / size, size
 
 # %% ../../nbs/6_filters/19_products_method.ipynb #c1a30002
+FIRST_CLAMP = 3.0 # the first round clamps at the response bound over this: about one standard deviation
 _BOUNDS = np.linspace(.6, 3, 49)  # bounds to choose from, in standard deviations: below them little is gained
 _WIDEST = 1 / .6                  # residuals are never taken to be wider than this many bounds
 
@@ -197,7 +198,6 @@ _ROUNDS = 3           # where the rows can be read again
 _FIRST = .4           # share of the first of several rounds in mu^2; the others share the rest
 _LEAST_SHARE = .05    # a residual's bound is never below this share of the first bound
 _FAR_ROWS = 2.0       # a row bound of more than this many usual norms is far too high
-FIRST_CLAMP = 3.0     # the first round clamps at the response bound over this: about one standard deviation
 
 def round_shares(rounds: int) -> list:
     "Shares of mu^2: of the rounds, beside the count of clamped responses"
