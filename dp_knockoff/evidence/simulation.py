@@ -35,7 +35,7 @@ from ..filters.estimate import CANONICAL, MomentRounds, estimate_coefficients
 from ..filters.methods import ask, knockoff_filter
 from ..filters.moments_method import ROUNDS
 from ..filters.private_moments import BALANCE, CHECK, VARIANCES, WEIGHTS, Units, moment_shares
-from ..filters.products_method import ProductRounds, round_shares
+from ..filters.products_method import FIRST_CLAMP, ProductRounds, clamped_normal, round_shares
 from ..knockoffs.fixed_x import gram, residual_coordinates
 from ..knockoffs.laws import Gaussian, law_units
 from ..knockoffs.statistics import CONTRASTS, Statistic
@@ -271,14 +271,6 @@ def _clipped_law(
     N = (X * w**2).T @ (X * w**2) / rows
     return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
 
-def _clamped_normal(
-    a: np.ndarray, # bounds, in standard deviations
-) -> tuple:        # share inside, mean square after clamping
-    "What clamping does to a standard normal variable"
-    from scipy.special import erf
-    inside = erf(a / np.sqrt(2))
-    return inside, inside - a * np.sqrt(2 / np.pi) * np.exp(-a**2 / 2) + a**2 * (1 - inside)
-
 # %% ../../nbs/7_evidence/21_simulation.ipynb #1311d103
 @dataclass(frozen=True, eq=False)
 class _BatchOfMoments(MomentRounds):
@@ -337,7 +329,7 @@ def _release_worlds(
         signal = _times(G, left)
         fit = (left * signal).sum(1) / n
         tau2 = fit + world.sigma**2 * world.w2
-        inside, square = _clamped_normal(bound / np.sqrt(tau2))
+        inside, square = clamped_normal(bound / np.sqrt(tau2))
         sds = _noise_of(clip, bound, mu * np.sqrt(share), gram=k == 0)
         products = inside[:, None] * (signal + u) + sds[0][:, None] * rng.standard_normal(u.shape)
         squares = n * square * tau2 + sds[1] * rng.standard_normal(len(u))
@@ -444,13 +436,13 @@ def _run_products(e: Experiment, b: _Batch, rng) -> np.ndarray:
     truth = np.concatenate([b.beta, 0 * b.beta], axis=1)
     mu = analytic_ratio(e.budget(b.n))
     rows = Clip(np.sqrt(2 * e.p), 1.0, intercept=False)
-    start, bound = 0 * truth, np.full(len(truth), _response_bound(e))
+    start, bound = 0 * truth, np.full(len(truth), _response_bound(e) / FIRST_CLAMP)
     found = []
     for share in round_shares(_ROUNDS):
         left = truth - start
         signal = _times(m.gram, left)
         tau = np.sqrt((left * signal).sum(1) / b.n + m.power)
-        inside, square = _clamped_normal(bound / tau)
+        inside, square = clamped_normal(bound / tau)
         product_sd, square_sd = _noise_of(rows, bound, mu * np.sqrt(share), gram=False)
         products = inside[:, None] * (signal + m.noise)
         products = products + product_sd[:, None] * rng.standard_normal(left.shape)

@@ -460,23 +460,35 @@ class StrictRelease(SavedRelease):
     def __add__(self, other):
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
         if type(other) is not type(self): return NotImplemented
-        for name in self.alike:
-            if not _equal(getattr(self, name), getattr(other, name)):
-                what = "bounds, ranges or centres" if name == "clip" else name
-                raise InputError(f"releases with different {what} cannot be added: "
-                                 "agree on them before releasing")
+        self.check_alike(other)
         if self.rounds > 1 or other.rounds > 1:
             raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
                              "release with rounds=1")
-        epsilon = max(self.budget.epsilon, other.budget.epsilon)
-        budget = Budget(epsilon, max(self.budget.delta, other.budget.delta))
         sums = {name: getattr(self, name) + getattr(other, name) for name in ("n", "clamped", *self.sums)}
         names = "clamped_sd", *self.sds
         sds = {name: np.hypot(getattr(self, name), getattr(other, name)) for name in names}
         sds = {name: sd if np.ndim(sd) else float(sd) for name, sd in sds.items()}
+        return replace(self, **sums, **sds, **self.joined(other))
+
+    def check_alike(self,
+        other, # of the same class
+    ) -> None:
+        "Refuse to add what was not agreed on"
+        for name in self.alike:
+            if _equal(getattr(self, name), getattr(other, name)): continue
+            what = "bounds, ranges or centres" if name == "clip" else name
+            raise InputError(f"releases with different {what} cannot be added: "
+                             "agree on them before releasing")
+
+    def joined(self,
+        other, # of the same class
+    ) -> dict:
+        "What the sum of two releases says about budget, noise and origin"
+        budgets = self.budget, other.budget
+        budget = Budget(max(one.epsilon for one in budgets), max(one.delta for one in budgets))
         samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
-        return replace(self, budget=budget, **sums, **sds, sampler=samplers, parts=self.parts + other.parts,
-                       simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
+        return dict(budget=budget, sampler=samplers, parts=self.parts + other.parts,
+                    simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
 
     def __radd__(self, other):
         return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works

@@ -314,17 +314,18 @@ def private_clip(
 _POWERS = 2.0 ** np.arange(-20, 40, 1 / 64)
 _CENTERS = np.concatenate([-_POWERS[::-1], [0.0], _POWERS]) # centres to choose from, public
 
-def _sorted_responses(X, y) -> np.ndarray:
+def _sorted_responses(X, y, grid=_CENTERS) -> np.ndarray:
     "How many responses are in each cell of the grid of centres, and above it"
-    return np.bincount(np.searchsorted(_CENTERS, y), minlength=len(_CENTERS) + 1)
+    return np.bincount(np.searchsorted(grid, y), minlength=len(grid) + 1)
 
 def private_center(
     source,    # of rows
     mu: float, # what the search may spend
     sampler,   # draws the noise
+    grid=_CENTERS, # centres to choose from, ascending; public
 ) -> float:
     "The median of the responses, found privately"
-    cells = source.collect(_sorted_responses)
+    cells = source.collect(partial(_sorted_responses, grid=grid))
     above = cells[::-1].cumsum()[::-1] # responses in this cell and beyond
-    def count(center): return above[np.searchsorted(_CENTERS, center) + 1]
-    return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", _CENTERS)
+    def count(center): return above[np.searchsorted(grid, center) + 1]
+    return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", grid)

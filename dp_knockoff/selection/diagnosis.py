@@ -16,8 +16,8 @@ from ..core.variables import Variables
 from .inference import normal_sizes
 
 # %% auto #0
-__all__ = ['GENERAL', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'clamping', 'response_findings', 'column_findings',
-           'means_of', 'collinear_pairs', 'moments_findings', 'moments_warnings', 'diagnose']
+__all__ = ['GENERAL', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'response_findings', 'column_findings', 'means_of',
+           'collinear_pairs', 'moments_findings', 'moments_warnings', 'diagnose']
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #4f8a8336
 class Finding(NamedTuple):
@@ -96,7 +96,7 @@ def bound_finding(
     change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
     return [Finding("response bound", found, change, max(better, _CAUSE))]
 
-def clamping(
+def _clamping(
     release,   # with a private count of clamped responses
     harm: str, # what clamping does to the result
 ) -> list:     # of Finding
@@ -117,7 +117,7 @@ def response_findings(
     size = np.sqrt((np.maximum(release.squares, 0.0) + 2 * release.square_sds) / release.n)
     better = sds * np.minimum(_USUAL_SDS * size / bounds, 1.0) # one per round
     factor = np.sqrt((better**-2.0).sum() / (sds**-2.0).sum())
-    return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + clamping(release, harm)
+    return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + _clamping(release, harm)
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #566cf48d
 _FAR_MEAN = 2.5      # standard deviations from zero from which a column wants another centre
@@ -234,7 +234,7 @@ def moments_warnings(
 ) -> tuple:  # of sentences
     "What to know before its numbers are used"
     pairs = [_collinear_finding(pair) for pair in release.collinear()[:_NOTED]]
-    found = [*_faults(release), *pairs, *clamping(release, "bends the model")]
+    found = [*_faults(release), *pairs, *_clamping(release, "bends the model")]
     return (*map(str, found), _YES_OR_NO) if release.yes_or_no else tuple(map(str, found))
 
 def _about_ranges(ranges: dict, names) -> str:

@@ -130,6 +130,12 @@ class Release:
         "Coefficients with their covariance, where the release has them"
         return None
 
+    def shown(self,
+        estimate: Estimate, # that rules read
+    ) -> Estimate:
+        "The estimate that tables show, where it is another one"
+        return estimate
+
     def in_units(self) -> tuple: # A (d x d), offset (d)
         "The map from the estimate's d coefficients to the units of the data: A beta + offset"
         e = self.estimate()
@@ -200,12 +206,12 @@ def _estimate_of(release: Release) -> Estimate:
     found = release.estimate()
     if found is not None: return found
     raise InputError(f"a release by method {release.method!r}", problem="has no estimate with a covariance",
-                     remedy="use method 'moments' or 'labels'")
+                     remedy="use method 'moments', 'labels' or 'tests'")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
     columns = [name for name in release.columns if name != INTERCEPT]
-    names = (*columns, INTERCEPT)[:len(e.beta)]
+    names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
     return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind)
 
 # %% ../../nbs/4_selection/11_release.ipynb #a0fdb15a

@@ -19,7 +19,6 @@ from dp_knockoff.evidence.simulation import (
     Experiment,
     Point,
     _Batch,
-    _clamped_normal,
     _clip_for,
     _clipped_law,
     _clipped_world,
@@ -47,6 +46,7 @@ from dp_knockoff.filters.estimate import estimate_coefficients
 from dp_knockoff.filters.methods import ask
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.filters.private_moments import VARIANCES, noisy_variances, on_directions
+from dp_knockoff.filters.products_method import clamped_normal
 from dp_knockoff.knockoffs.fixed_x import gram, knockoffs_of
 from dp_knockoff.knockoffs.statistics import Statistic, csm, lcd, ols
 from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
@@ -202,7 +202,7 @@ def test_a_clamped_normal_variable():
     x = np.linspace(-9, 9, 200_001)
     density = np.exp(-x**2 / 2) / np.exp(-x**2 / 2).sum()
     a = np.array([.3, 1.0, 2.5, 6.0])
-    inside, square = _clamped_normal(a)
+    inside, square = clamped_normal(a)
     assert np.allclose(inside, [density @ (np.abs(x) < bound) for bound in a], atol=1e-4)
     assert np.allclose(square, [density @ np.minimum(x**2, bound**2) for bound in a], atol=1e-4)
 

@@ -73,6 +73,9 @@ def labels(**change): return selector("labels", **{**LABELS, **SIMULATED, **chan
 def products(**change): return selector("products", **{**PRODUCTS, **SIMULATED, **change})
 
 
+def lawful(**change): return selector("tests", **{**PRODUCTS, **SIMULATED, **change})
+
+
 def paper(method="two", **change): return selector(method, **{**PAPER, **NO_INTERCEPT, **SIMULATED, **change})
 
 
@@ -87,7 +90,8 @@ def expected(word, data, response, given, **change):
     return by(word)(data, response, **{**given, **change}, **SIMULATED)
 
 
-MAKE = {"none": none, "one": one, "two": paper, "moments": moments, "labels": labels, "products": products}
+MAKE = {"none": none, "one": one, "two": paper, "moments": moments, "labels": labels, "products": products,
+        "tests": lawful}
 PURPOSES = []  # what NumPy's noise was drawn for
 
 
@@ -986,7 +990,7 @@ def test_what_needs_several_passes_is_not_collected(change, words):
 def test_what_needs_rows_is_not_collected():
     for model in (products(), products(rounds=1), none(law=LAW)):
         text = refusal(model.partial_fit, Untouchable(), Untouchable())
-        assert "draws a knockoff for every row" in text and "call fit" in text
+        assert "looks at every row" in text and "call fit" in text
         assert "\n" not in text
     collected = none().partial_fit(X, Y).set_params(**products().get_params())
     assert "method='products'" in refusal(collected.finish) and not collected._released
