@@ -731,7 +731,9 @@ RIVALS = {
     "products": _audited(_run_products, "law", "exact, any response"),
     "tests": _audited(_run_tests, "law", "asymptotic, any response; three rounds measured"),
     "tests, one round": _audited(partial(_run_tests, rounds=1), "law", "asymptotic, any response"),
-    "tests, e-values": _audited(partial(_run_tests, rounds=1, rule="exact"), "law", "exact, any response"),
+    "tests, e-values": Rival(partial(_run_tests, rounds=1, rule="exact"), "law", "exact, any response",
+                             partial(_spends_audited, run=partial(_run_tests, rounds=1)),
+                             note="normal or bounded columns"),
     "knockoffs": Rival(_run_knockoffs, "nothing", _MODEL, private=False),
     "OLS + BH": Rival(_run_ols, "nothing", "linear model, up to dependence", private=False),
 }
