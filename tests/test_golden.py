@@ -12,7 +12,9 @@ statistics moved by at most 3e-5 of the largest entry, and no selection changed;
 not move. Then all cases of `moments`, which got steered rounds, a covariance that is right and another rule
 of its own (cases that ask for a statistic, s or offset now ask for knockoffs, which was the rule before), and
 those of `products`, whose squares have less noise. Then the three cases of `moments` with ranges, since
-values beyond a range count as its ends there too, as they did everywhere else; no selection changed.
+values beyond a range count as its ends there too, as they did everywhere else; no selection changed. Then
+all cases of `moments`: rounds choose residual bounds from released histograms, columns are centred privately,
+and the estimate is new, since the old one selected too many nulls where noise is skewed.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here

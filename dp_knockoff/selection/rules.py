@@ -201,7 +201,7 @@ def _tested(release, estimate) -> tuple: # sizes, signs
     variables = release.variables
     p = len(variables.index)
     beta = estimate.beta[:p]
-    sizes = normal_sizes(beta, estimate.V[:p, :p], variables)
+    sizes = normal_sizes(beta, estimate.V[:p, :p], variables, estimate.lost)
     return sizes, effect_signs(np.append(beta, 0 * beta), variables)
 
 # %% ../../nbs/4_selection/rules.ipynb #fa26144d
