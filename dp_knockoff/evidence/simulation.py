@@ -20,7 +20,7 @@ from dp_knockoff.core.errors import (
     stream,
 )
 from ..core.variables import Variables
-from ..data.clip import Clip
+from ..data.clip import BITS, Clip
 from dp_knockoff.data.models import (
     RESPONSE_SDS,
     ROW_SHARE,
@@ -31,10 +31,10 @@ from dp_knockoff.data.models import (
 )
 from ..data.moments import MOST_ROWS, Moments
 from ..data.rows import one_blas_thread
-from ..filters.estimate import CANONICAL, MomentRounds, estimate_coefficients
+from ..filters.estimate import CANONICAL, PrivateMoments
 from ..filters.methods import ask, knockoff_filter
-from ..filters.moments_method import ROUNDS
-from ..filters.private_moments import BALANCE, CHECK, VARIANCES, WEIGHTS, Units, moment_shares
+from ..filters.moments_method import ROUNDS, several_rounds
+from ..filters.private_moments import BALANCE, Residuals, RoundSums, Units
 from ..filters.products_method import FIRST_CLAMP, ProductRounds, clamped_normal, round_shares
 from ..knockoffs.fixed_x import gram, residual_coordinates
 from ..knockoffs.laws import Gaussian, law_units
@@ -43,6 +43,7 @@ from ..knockoffs.threshold import check_fdr, error_rates, knockoff_threshold
 from ..paper.one_and_two import BOUNDS_TWO, FLOOR, MethodOne, MethodTwo
 from ..paper.sensitivity import Facts
 from ..privacy.mechanisms import Budget, analytic_ratio
+from ..privacy.samplers import NumpySampler
 from ..selection.inference import bh_threshold
 
 # %% auto #0
@@ -272,107 +273,84 @@ def _clipped_law(
     return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #1311d103
-@dataclass(frozen=True, eq=False)
-class _BatchOfMoments(MomentRounds):
-    "Released moments of many trials"
-    n: int
-    gram: np.ndarray
-    gram_sd: float
-    products: np.ndarray
-    squares: np.ndarray
-    starts: np.ndarray
-    bounds: np.ndarray
-    product_sds: np.ndarray
-    square_sds: np.ndarray
-    clamped: np.ndarray
-    clamped_sd: float
-    weights: np.ndarray
-    weights_sd: float
-    variances: np.ndarray
-    variance_sd: np.ndarray
-
-def _symmetric_noise(shape: tuple, sd: float, rng) -> np.ndarray:
-    "Noise on Gram matrices: sd off the diagonal, times sqrt(2) on it"
-    E = np.triu(rng.standard_normal(shape), 1)
-    return sd * (E + np.swapaxes(E, -1, -2) + np.sqrt(2) * np.eye(shape[-1]) * rng.standard_normal(shape))
-
-@dataclass(frozen=True, eq=False)
-class _World:
-    "Clipped rows of many datasets, as far as a release sees them"
-    n: int            # rows
-    gram: np.ndarray  # (T, d, d): Gram matrices
-    beta: np.ndarray  # (T, d): coefficients
-    sigma: float      # standard deviation of the regression noise
-    w2: float         # mean squared weight of a row
-    root: np.ndarray  # (d, d): root of E[w^4 x x']
-
-def _release_worlds(
-    world: _World,
-    clip: Clip,       # the bounds
-    budget: Budget,
-    rng: np.random.Generator,
-    rounds: int = ROUNDS,
-) -> _BatchOfMoments:
-    "What the moments filter would release of every dataset"
-    n, G = world.n, world.gram
-    mu = analytic_ratio(budget)
-    shares = moment_shares(rounds)
-    u = world.sigma * np.sqrt(n) * rng.standard_normal(world.beta.shape) @ world.root.T
-    gram_sd = Units(clip, BALANCE).noise(mu * np.sqrt(shares[0]))[1]
-    noisy = G + _symmetric_noise(G.shape, gram_sd, rng)
-    clamped_sd, weights_sd = np.sqrt(rounds / CHECK) / mu, 1 / (mu * np.sqrt(WEIGHTS))
-    weights = n * world.w2 + weights_sd * rng.standard_normal(len(u))
-    start, bound = np.zeros_like(world.beta), np.full(len(u), clip.response_bound)
-    found = []
-    for k, share in enumerate(shares):
-        left = world.beta - start
-        signal = _times(G, left)
-        fit = (left * signal).sum(1) / n
-        tau2 = fit + world.sigma**2 * world.w2
-        inside, square = clamped_normal(bound / np.sqrt(tau2))
-        sds = _noise_of(clip, bound, mu * np.sqrt(share), gram=k == 0)
-        products = inside[:, None] * (signal + u) + sds[0][:, None] * rng.standard_normal(u.shape)
-        squares = n * square * tau2 + sds[1] * rng.standard_normal(len(u))
-        clamped = n * (1 - inside) + clamped_sd * rng.standard_normal(len(u))
-        found.append((products, squares, start, bound, *sds, clamped))
-        rest = clamped_sd, weights, weights_sd, np.empty((len(u), 0)), np.zeros(len(u))
-        r = _BatchOfMoments(n, noisy, gram_sd, *(np.array(part) for part in zip(*found)), *rest)
-        if k + 1 < rounds: start, bound = r.next_start()
-    if rounds == 1: return r
-    return replace(r, **_noisy_variances(world, r, fit, square, mu, clip, rng))
-
 def _noise_of(clip: Clip, bound, mu: float, gram: bool) -> tuple: # (T,), (T,)
     "Standard deviations of the noise on products and squares of a round, for these bounds"
     units = Units(replace(clip, response_bound=1.0), BALANCE if gram else 1.0, gram)
     _, _, product_sd, square_sd = units.noise(mu)
     return product_sd * bound, square_sd * bound**2
 
-def _noisy_variances(world: _World, r, fit, square, mu: float, clip: Clip, rng) -> dict:
-    "Sampling variances along the rows of Q, with their noise"
-    Q, _ = r.inverse
-    q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
-    noise = world.n * world.sigma**2 * ((q @ world.root)**2).sum(-1)
-    along = fit[:, None] * (q @ world.gram * q).sum(-1) + noise
-    longest = np.linalg.eigvalsh(np.swapaxes(q, -1, -2) @ q)[:, -1]
-    sd = np.sqrt(2 * longest) * (clip.design_bound * r.bounds[-1])**2 / (mu * np.sqrt(VARIANCES))
-    noisy = square[:, None] * along + sd[:, None] * rng.standard_normal(along.shape)
-    return dict(variances=noisy, variance_sd=sd)
+@dataclass(frozen=True, eq=False)
+class _World:
+    "Clipped rows of one dataset, as far as the passes of a release see them: residuals are normal"
+    n: int            # rows
+    gram: np.ndarray  # (d, d): Gram matrix
+    beta: np.ndarray  # (d,): coefficients
+    noise: np.ndarray # (d,): products with the regression noise
+    sigma: float      # its standard deviation
+    w2: float         # mean squared weight of a row
+    root: np.ndarray  # (d, d): root of E[w^4 x x']
+    rng: np.random.Generator
 
-def _normal_scores(
-    released: MomentRounds, # a batch of releases
-) -> np.ndarray:            # (T, d)
-    "Estimates over their standard deviations"
-    found = estimate_coefficients(released)
-    return found.beta / np.sqrt(np.diagonal(found.V, axis1=1, axis2=2))
+    @property
+    def names(self) -> tuple: return tuple(f"x{j}" for j in range(len(self.beta)))
+    def _left(self, clip: Clip) -> np.ndarray: return self.beta - (np.array(clip.start) if clip.start else 0)
+    def _fit(self, clip: Clip) -> float: return self._left(clip) @ self.gram @ self._left(clip) / self.n
+    def _spread2(self, clip: Clip) -> float: return self._fit(clip) + self.sigma**2 * self.w2
+
+    def weights(self) -> np.ndarray:
+        "As `_Passes.weights`"
+        return np.array([self.n, round(self.n * self.w2 * 2**BITS)])
+
+    def sizes(self, seen: Residuals, edges) -> np.ndarray:
+        "As `_Passes.sizes`"
+        from scipy.special import ndtr
+        beyond = ndtr(-edges * seen.usual / np.sqrt(self._spread2(seen.clip)))
+        cells = np.append(beyond[:-1] - beyond[1:], beyond[-1])
+        counts = self.rng.multinomial(self.n, [*cells, *cells, max(1 - 2 * beyond[0], 0.0)])
+        return counts[:-1].reshape(2, -1)
+
+    def sums(self, seen: Residuals, directions, gram: bool) -> RoundSums:
+        "As `_Passes.sums`"
+        clip, d = seen.clip, len(self.beta)
+        x, t, left, spread2 = clip.row_step, clip.response_step, self._left(clip), self._spread2(clip)
+        inside, square = clamped_normal(clip.response_bound / np.sqrt(spread2))
+        sums = np.zeros((d + 1, d + 1))
+        sums[:-1, :-1] = self.gram / x**2
+        sums[-1, :-1] = sums[:-1, -1] = inside * (self.gram @ left + self.noise) / (x * t)
+        sums[-1, -1] = self.n * square * spread2 / t**2
+        variances = np.empty(0)
+        if directions is not None:
+            q = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+            along = self._fit(clip) * (q @ self.gram * q).sum(1)
+            along += self.n * self.sigma**2 * ((q @ self.root)**2).sum(1)
+            variances = square * along * 2.0**26 / (clip.design_bound * clip.response_bound)**2
+        sums = np.rint(sums).astype(np.int64)
+        return RoundSums(sums if gram else sums[:, -1], np.rint(variances).astype(np.int64))
+
+def _release_world(
+    world: _World,
+    clip: Clip,       # the bounds
+    budget: Budget,
+    rounds: int = ROUNDS,
+) -> PrivateMoments:
+    "What the moments filter would release of the dataset"
+    sampler = NumpySampler(world.rng)
+    public = dict(clip=clip, budget=budget, sampler=sampler.name, simulated=True, rows_per_person=1,
+                  assumes="any", yes_or_no=False, ids=())
+    return several_rounds(world, analytic_ratio(budget), rounds, BALANCE, sampler, None, public)
 
 def _run_moments(e: Experiment, b: _Batch, rng) -> np.ndarray:
-    "|z| of the moments filter, four rounds"
-    return np.abs(_normal_scores(_release_worlds(_clipped_world(e, b), _clip_for(e), e.budget(b.n), rng)))
+    "|z| of the moments filter"
+    clip, budget = _clip_for(e), e.budget(b.n)
+    found = [_release_world(world, clip, budget).estimate() for world in _clipped_worlds(e, b, rng)]
+    return np.array([np.abs(est.beta) / np.sqrt(np.diag(est.V)) for est in found])
 
-def _clipped_world(e: Experiment, b: _Batch) -> _World:
+def _clipped_worlds(e: Experiment, b: _Batch, rng): # of _World
     "The datasets of a batch after clipping"
     T, root, w2 = _clipped_law(e.p, e.rho)
-    return _World(b.n, T @ b.XtX @ T.T, b.beta, e.sigma, w2, root)
+    for XtX, beta in zip(b.XtX, np.broadcast_to(b.beta, (len(b.XtX), e.p))):
+        noise = e.sigma * np.sqrt(b.n) * root @ rng.standard_normal(e.p)
+        yield _World(b.n, T @ XtX @ T.T, beta, noise, e.sigma, w2, root, rng)
 
 # %% ../../nbs/7_evidence/21_simulation.ipynb #174dcb79
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -62,6 +62,8 @@ class Estimate:
     "Coefficients with their covariance (or a batch of them): what a release tells about the truth"
     beta: np.ndarray # (..., d): of all columns, the column of ones (if any) last
     V: np.ndarray    # (..., d, d): covariance of beta - truth
+    lost: np.ndarray | None = field(default=None, kw_only=True) # (p, p): a projector, within each variable,
+                     # on what cannot be told from other columns; None: everything can
 
 class Release:
     "What a method lets out of the data: all that follows is post-processing"
@@ -212,7 +214,7 @@ def _effects(release: Release, e: Estimate, width: float, level: float, kind: st
     "The table of an estimate, in the units of the data"
     columns = [name for name in release.columns if name != INTERCEPT]
     names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
-    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind)
+    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind, e.lost)
 
 # %% ../../nbs/4_selection/11_release.ipynb #a0fdb15a
 class SavedRelease(Release):

@@ -265,10 +265,10 @@ def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     p = len(variables.index)
     beta, V = estimate.beta[:p], estimate.V[:p, :p]
     signs = effect_signs(np.append(beta, 0 * beta), variables)
-    if not np.any(least): return normal_sizes(beta, V, variables), signs
+    if not np.any(least): return normal_sizes(beta, V, variables, lost=estimate.lost), signs
     A, offset = release.in_units()
-    V = (A @ estimate.V @ A.T)[:p, :p]
-    return normal_sizes((A @ estimate.beta + offset)[:p], V, variables, least), signs
+    beta, V = (A @ estimate.beta + offset)[:p], (A @ estimate.V @ A.T)[:p, :p]
+    return normal_sizes(beta, V, variables, least, estimate.lost), signs
 
 def _least_of(rule, release):
     "The smallest effects that matter, one per column; 0: all do"

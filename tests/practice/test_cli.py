@@ -539,7 +539,7 @@ def foretold(capsys, *argv):
 
 
 @pytest.mark.parametrize("data, more, rounds", [
-    ("t.parquet", [], 4), ("t.csv", ["--rows", "4000"], 4), ("t.parquet", ["--rounds", "2"], 2),
+    ("t.parquet", [], 3), ("t.csv", ["--rows", "4000"], 3), ("t.parquet", ["--rounds", "2"], 2),
     ("t.parquet", ONCE, 1), ("m.npz", [], 1), ("m.npz", ONCE, 1)])
 def test_a_dry_run_simulates_the_release_that_would_be_made(capsys, quick, data, more, rounds):
     if data == "m.npz":
@@ -843,7 +843,7 @@ def test_help_is_that_of_the_fields(capsys, monkeypatch):
         return (told or [lines[at + 1]])[0].strip()
 
     assert says("--rounds") == (
-        "[moments] passes with noise; default: 4, or 1 where rows are read only once; "
+        "[moments] rounds with noise; default: 3, or 1 where rows are read only once; "
         "[products, tests] passes with noise; default: 3, or 1 where rows are read only once")
     assert says("--response-center") == (
         "[moments] public centre of the response, or 'private'; default: the dictionary's, or 0; "
@@ -1276,7 +1276,7 @@ def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
 
 
 def test_releases_of_several_rounds_are_not_added(capsys, trial):
-    for argv, kind, rounds in ((ON_TRIAL, ProductsRelease, 3), (RELEASE, PrivateMoments, 4)):
+    for argv, kind, rounds in ((ON_TRIAL, ProductsRelease, 3), (RELEASE, PrivateMoments, 3)):
         for path in ("a.npz", "b.npz"): assert run(capsys, *argv, *SEED, "--save-release", path)[0] == 0
         assert kind.load("a.npz").rounds == rounds
         said = run(capsys, "select", "a.npz", "b.npz")[2]
