@@ -26,7 +26,7 @@ from ..data.clip import Clip, clipped_rows, on_grid, sum_parts, with_room, withi
 from ..data.files import fails
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
-from .estimate import CANONICAL, StrictRelease, spread_of, unit_in_words
+from .estimate import CANONICAL, StrictRelease, unit_in_words
 from .private_moments import CHECK, Units, check_moderate, noisy_products, strict_mu
 from dp_knockoff.knockoffs.laws import (
     Law,
@@ -174,6 +174,7 @@ def _canonical_pair(
 FIRST_CLAMP = 3.0 # the first round clamps at the response bound over this: about one standard deviation
 _BOUNDS = np.linspace(.6, 3, 49)  # bounds to choose from, in standard deviations: below them little is gained
 _WIDEST = 1 / .6                  # residuals are never taken to be wider than this many bounds
+_SPREADS = np.geomspace(.02, 50, 4000)  # standard deviations over bounds, among which the true one is found
 
 def clamped_normal(
     a: np.ndarray, # bounds, in standard deviations
@@ -196,7 +197,8 @@ def before_clamping(
     mean_square, # (...): of clamped residuals, over their squared bound
 ) -> tuple:      # (...) each
     "Standard deviations of normal residuals, over their bound; and the share inside"
-    spread = np.minimum(spread_of(mean_square)[0], _WIDEST)
+    squares = clamped_normal(1 / _SPREADS)[1] * _SPREADS**2
+    spread = np.minimum(np.interp(mean_square, squares, _SPREADS), _WIDEST)
     return spread, clamped_normal(1 / spread)[0]
 
 
