@@ -58,7 +58,7 @@ def test_every_family_has_variants_and_a_third_is_set_aside():
 def test_assumptions_are_listed_where_they_are_true():
     dependent = {name for name in NAMES if name[0] in "CT" or name in ("N2", "A1", "S7")}
     assert not dependent & {*ASSUMED["independent"], *ASSUMED["symmetric"]}
-    assert {"B1", "E1", "R movies", "G10/0.3", "P4", "N4"} <= set(ASSUMED["independent"])
+    assert {"B1", "D2", "G10/0.3", "P4", "N4", "S1"} <= set(ASSUMED["independent"])
     rng = stream(2, "assumed")
     for name in ASSUMED["symmetric"]:
         noise = getattr(CELLS[name].draw, "noise", _even)
@@ -242,7 +242,8 @@ def test_the_file_has_every_cell():
     assert HEADER["names"] == NAMES and HEADER["fields"] == list(FIELDS)
     assert FILE["default"].shape == (len(NAMES), DATASETS, len(FIELDS))
     header, before = load_arrays(RESULTS / "ordinary-0.2.npz", "ordinary")
-    assert header["names"] == NAMES and before["default"].shape == FILE["default"].shape
+    assert header["names"] == NAMES and header["fields"] == list(FIELDS)
+    assert before["default"].shape[1] >= DATASETS
 
 
 @pytest.mark.parametrize("name", ["A3", "C2", "D1", "S5", "G3/3", "R rwm5yr", "T badhealth"])
