@@ -644,7 +644,7 @@ def _run_tests(X, y, public: Public, rng, sampler=None, rounds=None, rule: str =
 
 def _run_knockoffs(X, y, public: Public, rng) -> np.ndarray:
     "Knockoffs without privacy"
-    return knockoff_filter(X, y, fdr=public.fdr, intercept=False, random_state=rng).support
+    return knockoff_filter(X, y, fdr=public.fdr, s="lam_min", intercept=False, random_state=rng).support
 
 def _run_ols(X, y, public: Public, rng) -> np.ndarray:
     "Least squares and BH without privacy"

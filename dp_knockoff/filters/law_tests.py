@@ -443,7 +443,8 @@ class _Promise:
     @property
     def privacy(self):
         "What is protected"
-        return row_privacy(self.budget, self.rows_per_person, ("the distribution of the rows", "the bounds"))
+        public = ("the distribution of the rows", "the bounds")
+        return row_privacy(self.budget, self.rows_per_person, public, getattr(self, "parts", 1))
 
     @property
     def conditions(self) -> Conditions:
@@ -489,8 +490,13 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     rows_per_person: int     # how many rows together are protected
     ids: tuple               # of this release: random
     groups: dict = field(default_factory=dict) # several columns that are one variable
+    parts: int = 1           # of how many releases of disjoint rows it is the sum
     method = "tests"
     archive = "private tests"
+    shapes = (dict(back="1|11", H="11|00") | dict.fromkeys(("g", "m2", "proxy"), "1")
+              | dict.fromkeys(("products", "starts", "product_sds"), "r1|r")
+              | dict.fromkeys(("squares", "totals", "clamped", "bounds", "centers"), "r")
+              | dict.fromkeys(("square_sds", "total_sds", "clamped_sd", "ns", "sites"), "r"))
     rule = BH()
     alike = ("columns", "groups", "g", "m2", "back", "row_bound", "law", "rows_per_person")
     unknown = ("whether the rows follow the distribution",)

@@ -35,6 +35,7 @@ from watched import Trusted
 
 PUBLIC = dict(epsilon=1.0, delta=1e-3, row_bound=2.0, response_bound=5.0)
 PER_ROUND = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
+ANY_RELEASE = tuple(rule for rule in RULES if rule != "exact")  # which needs e-values
 
 
 @pytest.fixture(scope="module")
@@ -279,7 +280,7 @@ def test_columns_that_are_not_identified_are_named_and_not_selected():
         assert "c" in found.release.lost() and found.selected == ("d",)
         assert any("Not identified: " in note and "'c'" in note for note in found.notes)
         named += [found.release.lost() == ["a", "b", "c"]]
-        assert found.estimate.V[0, 0] > (100 if named[-1] else .1) and found.estimate.V[3, 3] < .01
+        assert found.estimate.V[0, 0] > (100 if named[-1] else .1) and found.estimate.V[3, 3] < .02
     assert np.mean(named) > .4
 
 
@@ -450,7 +451,7 @@ def test_a_release_has_names_starts_and_noise(data):
     assert one.bounds.tolist() == [5.0] and one.excess.shape == (0,) and three.excess.shape == (3,)
     assert three.variances.shape == (6,) and (three.starts[1:] != 0).all() and len(set(three.bounds)) == 3
     assert one.method == "moments" and one.budget == Budget(1.0, 1e-3) and one.n == 3000
-    assert one.rule.name == "bh" and one.rules == tuple(RULES) and one.knowing(2.0).sigma == 2
+    assert one.rule.name == "bh" and one.rules == ANY_RELEASE and one.knowing(2.0).sigma == 2
     assert three.noise["products"] < three.product_sds.min()
 
 
@@ -1005,7 +1006,7 @@ def test_rules_that_use_correlations_do_not_promise_for_all_variances():
     X, y, _ = linear_model(3000, p=6, k=2, random_state=0)
     method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
     release = method.release(X, y, simulation=True, random_state=0)
-    said = {rule: str(select(release, rule=rule).guarantee) for rule in RULES}
+    said = {rule: str(select(release, rule=rule).guarantee) for rule in ANY_RELEASE}
     assert {rule for rule, text in said.items() if "whatever the variances" in text} == {"bh", "by"}
     assert all("one variance of the noise" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))
 
