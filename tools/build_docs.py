@@ -140,7 +140,7 @@ def notes_on(stem: str, book: dict, modules: list, found: list) -> dict:
     for one in found:
         for cell in (cell for page, cell in one.attacks if page == stem):
             attacked.setdefault(cell, []).append(f"[{one.label}](#{one.id})")
-    notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, "export", "exports")}
+    notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, *nbs.EXPORTED)}
     notes |= {cell: "Reference: " + ", ".join(names) for cell, names in described.items()}
     return notes | {cell: "Attacks " + ", ".join(names) for cell, names in attacked.items()}
 
@@ -149,7 +149,7 @@ def folded(stem: str, cell: dict) -> dict:
     "A cell that only imports, or that is long code of the guide, behind a line that opens it"
     tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
     if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body): summary = "Imports"
-    elif nbs.is_guide(stem) and nbs.has(cell, "export", "exports") and lines(cell) > LONG:
+    elif nbs.is_guide(stem) and nbs.has(cell, *nbs.EXPORTED) and lines(cell) > LONG:
         names = ", ".join(name for name, _ in reference.definitions(cell["source"]))
         summary = f"Code of {names} ({lines(cell)} lines)" if names else f"Code ({lines(cell)} lines)"
     else: return cell

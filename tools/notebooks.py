@@ -16,6 +16,7 @@ BOOK = {  # folders of notebooks in reading order -> captions
 }
 NUMBER = re.compile(r"(\d\d|a\d)_")  # of a chapter or an appendix; pages of the developer guide have none
 
+EXPORTED = ("export", "exports", "exporti")  # the last: for other modules, not for users
 DIRECTIVE = re.compile(r"^\s*#\s*\|\s*(.*?)\s*$")
 CODE = re.compile(r"(^```.*?^```[^\n]*$|``.+?``|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 VERBATIM = re.compile(  # code and mathematics, where a bracket before a bracket is no link

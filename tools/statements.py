@@ -106,7 +106,7 @@ def no_attack(cell, book) -> str:
     "Why a cell attacks nothing, or nothing if it does"
     if cell is None: return "does not exist"
     if cell["cell_type"] != "code": return "is not code"
-    if nbs.has(cell, "export", "exports"): return "is exported: it defines, it does not attack"
+    if nbs.has(cell, *nbs.EXPORTED): return "is exported: it defines, it does not attack"
     return "" if insists(cell["source"], insisting(book)) else "holds no assertion and no attack"
 
 
@@ -124,7 +124,7 @@ def insisting(book: dict) -> set:
     "The functions that a notebook defines for itself, outside the module, and that assert"
     helpers = set()
     for cell in book["cells"]:
-        if cell["cell_type"] != "code" or nbs.has(cell, "export", "exports", "hide"): continue
+        if cell["cell_type"] != "code" or nbs.has(cell, *nbs.EXPORTED, "hide"): continue
         tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", cell["source"]))
         helpers |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
                     and insists(ast.unparse(node), helpers)}

@@ -23,8 +23,7 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['check_place', 'write_whole', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of',
-           'load_fields']
+__all__ = ['check_place', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of']
 
 # %% ../../nbs/core/archives.ipynb #e900d4a5
 def check_place(path) -> Path:

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 
 # %% auto #0
-__all__ = ['ONE_ROW', 'LARGEST', 'shown', 'InputError', 'reason', 'border', 'guarded', 'one_row_decides', 'listed', 'guess',
-           'check_fraction', 'check_positive', 'check_count', 'check_given', 'check_option', 'stream']
+__all__ = ['LARGEST', 'InputError', 'check_positive', 'check_count', 'check_option', 'stream']
 
 # %% ../../nbs/core/errors.ipynb #c3583155
 def shown(value) -> str:

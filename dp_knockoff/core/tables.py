@@ -18,7 +18,7 @@ import numpy as np
 from .errors import InputError, check_option
 
 # %% auto #0
-__all__ = ['SMALL', 'one_line', 'Table', 'svg_rows', 'csv_text']
+__all__ = []
 
 # %% ../../nbs/core/tables.ipynb #9e2db951
 _DIGITS = ".4g" # of numbers, where a column does not say otherwise

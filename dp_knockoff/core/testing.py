@@ -10,8 +10,8 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['ALPHA', 'sample', 'fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'smallest_rate',
-           'detected_rate', 'assert_same_law', 'detected_scale', 'refusal', 'rows_with_gram', 'neighbour_search']
+__all__ = ['fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 'smallest_rate', 'detected_rate',
+           'assert_same_law', 'detected_scale', 'refusal', 'rows_with_gram', 'neighbour_search']
 
 # %% ../../nbs/core/testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million

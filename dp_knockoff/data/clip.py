@@ -17,8 +17,7 @@ import numpy as np
 from ..core.errors import LARGEST, InputError, check_option, check_positive, listed, shown
 
 # %% auto #0
-__all__ = ['INTERCEPT', 'BITS', 'Clip', 'scratch', 'sum_parts', 'with_room', 'by_column', 'within', 'clipped_rows', 'on_grid',
-           'squared_norms']
+__all__ = ['Clip', 'clipped_rows']
 
 # %% ../../nbs/data/clip.ipynb #973641e8
 INTERCEPT = "(intercept)"  # the name of the column of ones

@@ -24,7 +24,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['partition_sum', 'tree_sum', 'is_dask', 'open_dask']
+__all__ = ['tree_sum']
 
 # %% ../../nbs/data/cluster.ipynb #27fa54d0
 def partition_sum(

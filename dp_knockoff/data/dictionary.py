@@ -21,7 +21,7 @@ from ..core.errors import LARGEST, InputError, border, listed, one_row_decides, 
 from .rows import TYPE, as_number, cells_of, floats_of, plain, type_of, unreadable
 
 # %% auto #0
-__all__ = ['Column', 'join_groups', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
+__all__ = ['Column', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../../nbs/data/dictionary.ipynb #04bb1fc9
 def _number_of(

@@ -31,7 +31,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['find_files', 'need', 'parquet_batches', 'file_header', 'open_tables', 'fails', 'open_query', 'open_npy']
+__all__ = ['parquet_batches', 'file_header', 'open_tables']
 
 # %% ../../nbs/data/files.ipynb #6e8ceaa8
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".npz")  # what a file's name tells about its kind

@@ -17,8 +17,7 @@ from .clip import BITS, Clip, on_grid, squared_norms, sum_parts
 from .rows import is_table, open_rows
 
 # %% auto #0
-__all__ = ['MOST_ROWS', 'fresh_id', 'joined', 'named', 'Moments', 'block_moments', 'summariser', 'ExactMoments', 'exact_products',
-           'UnitMoments']
+__all__ = ['MOST_ROWS', 'Moments', 'summariser', 'ExactMoments', 'exact_products', 'UnitMoments']
 
 # %% ../../nbs/data/moments.ipynb #36ad6e06
 def fresh_id() -> str:

@@ -22,10 +22,7 @@ import numpy as np
 from ..core.errors import InputError, border, guess, listed, one_row_decides, reason
 
 # %% auto #0
-__all__ = ['TRUTH', 'TYPE', 'check_unique', 'column_names', 'no_names', 'as_matrix', 'as_vector', 'as_number', 'as_floats',
-           'is_table', 'check_aligned', 'Header', 'type_of', 'plain', 'cells_of', 'unreadable', 'floats_of',
-           'same_columns', 'same_types', 'not_as_before', 'block_rows', 'batch_rows', 'Rows', 'Piece', 'bad_values',
-           'one_blas_thread', 'sum_blocks', 'sum_pieces', 'Reader', 'open_rows']
+__all__ = ['TYPE', 'Header', 'type_of', 'Rows', 'Piece', 'bad_values', 'one_blas_thread', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(

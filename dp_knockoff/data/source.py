@@ -34,7 +34,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['Source', 'MomentsSource', 'open_source', 'moments_of', 'types_of']
+__all__ = ['Source', 'open_source', 'moments_of']
 
 # %% ../../nbs/data/source.ipynb #541b63d1
 class Source:

@@ -20,8 +20,7 @@ from ..privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from ..privacy.samplers import NumpySampler
 
 # %% auto #0
-__all__ = ['Leak', 'Draw', 'RecordingSampler', 'ReplayingSampler', 'record', 'replay', 'Audit', 'audit_release',
-           'epsilon_lower_bound']
+__all__ = ['RecordingSampler', 'ReplayingSampler', 'Audit', 'audit_release', 'epsilon_lower_bound']
 
 # %% ../../nbs/7_evidence/20_audit.ipynb #4633280e
 class Leak(AssertionError):

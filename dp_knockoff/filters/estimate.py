@@ -23,9 +23,9 @@ from ..selection.rules import BH, Conditions, row_privacy
 from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['BIAS', 'CANONICAL', 'unbiased_inverse', 'inverse_bias', 'denoised', 'ridge', 'Design', 'MomentRounds',
-           'MomentsEstimate', 'sampling_sds', 'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease',
-           'StrictRelease', 'MomentsPromise', 'PrivateMoments']
+__all__ = ['BIAS', 'CANONICAL', 'unbiased_inverse', 'inverse_bias', 'ridge', 'Design', 'MomentRounds', 'MomentsEstimate',
+           'sampling_sds', 'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease',
+           'MomentsPromise', 'PrivateMoments']
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #6d097411
 _STEPS = 200 # of Newton's method, which needs about ten
@@ -549,6 +549,7 @@ class MomentsPromise:
             caveats = (f"Clamping may bias an estimate by {BIAS:g} of its standard error, as far as private "
                        "histograms of residuals tell; intervals are wider for it.",)
         else: one = f"{one}, and hardly any response is beyond its bound"
+        caveats += ("Columns that a release names as not identified count as left out of the model.",)
         marginal = f"{model}, {free}" if several else one
         limit = "as the number of rows grows; in finite samples measured, not proved"
         return Conditions("asymptotic", "asymptotic", True, (one,), (marginal,), limit, caveats)

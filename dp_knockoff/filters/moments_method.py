@@ -45,7 +45,7 @@ from ..privacy.samplers import as_sampler, noisy_count
 from ..selection.release import Method
 
 # %% auto #0
-__all__ = ['EDGES', 'ROUNDS', 'check_bound', 'Tails', 'choose_bound', 'release_rounds', 'several_rounds', 'MomentsMethod']
+__all__ = ['EDGES', 'ROUNDS', 'Tails', 'choose_bound', 'release_rounds', 'several_rounds', 'MomentsMethod']
 
 # %% ../../nbs/6_filters/17_moments_method.ipynb #879d2600
 _HOW = {"row_bound": "how long a row of x may be (too low costs little: half the typical norm is fine)",

@@ -15,9 +15,9 @@ from ..data.moments import Moments, UnitMoments
 from ..data.rows import Rows
 
 # %% auto #0
-__all__ = ['S_CHOICES', 'gram', 'step_bar', 's_lam_min', 's_equi', 's_sdp', 'choose_s', 'knockoff_root', 'haar_basis',
-           'knockoff_matrix', 'residual_coordinates', 'knockoff_products', 'noise_level', 'augment', 'Knockoffs',
-           'knockoffs_of', 'explicit_knockoffs']
+__all__ = ['S_CHOICES', 'gram', 's_lam_min', 's_equi', 's_sdp', 'choose_s', 'knockoff_root', 'haar_basis', 'knockoff_matrix',
+           'residual_coordinates', 'knockoff_products', 'noise_level', 'augment', 'Knockoffs', 'knockoffs_of',
+           'explicit_knockoffs']
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #6b80ef62
 def _diagonal(s: np.ndarray) -> np.ndarray:

@@ -19,8 +19,8 @@ from ..data.source import Source, open_source
 from .fixed_x import choose_s, knockoff_root
 
 # %% auto #0
-__all__ = ['Law', 'open_uniforms', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel', 'dictionary_law', 'open_with_law',
-           'law_of', 'LawUnits', 'law_units', 'row_uniforms', 'LawCheck', 'check_law']
+__all__ = ['Law', 'open_uniforms', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel', 'dictionary_law', 'LawUnits',
+           'law_units', 'row_uniforms', 'LawCheck', 'check_law']
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #a19f5764
 class Law:

@@ -39,8 +39,7 @@ from ..selection.rules import Conditions, Privacy
 from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['FLOOR', 'BOUNDS_TWO', 'plug_ins', 'gaussian_scale', 'check_split', 'PaperRelease', 'PaperMethod', 'noisy_pair_gram',
-           'repair', 'MethodOne', 'MethodTwo']
+__all__ = ['FLOOR', 'BOUNDS_TWO', 'plug_ins', 'PaperRelease', 'noisy_pair_gram', 'repair', 'MethodOne', 'MethodTwo']
 
 # %% ../../nbs/5_paper/13_one_and_two.ipynb #b405fa2d
 def plug_ins(

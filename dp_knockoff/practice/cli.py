@@ -18,7 +18,6 @@ from pathlib import Path
 
 import dp_knockoff as dp
 from ..core.errors import InputError, check_option, guess, listed, shown
-from ..core.tables import csv_text
 
 # %% auto #0
 __all__ = ['main']
@@ -1010,6 +1009,7 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 
 def _points_as_csv(points) -> str:
     "The points as figure.csv"
+    from dp_knockoff.core.tables import csv_text
     rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
     return csv_text([_COLUMNS, *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
 

@@ -36,7 +36,7 @@ from ..selection.rules import as_rule
 from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['Scenario', 'multiple_correlations', 'plant', 'Copies', 'Outlook', 'outlook', 'plan_warnings', 'Plan', 'plan']
+__all__ = ['Scenario', 'multiple_correlations', 'plant', 'Copies', 'Outlook', 'outlook', 'Plan', 'plan']
 
 # %% ../../nbs/8_practice/24_planning.ipynb #a509c1ab
 _CORRELATION = .5 # of a typical column with its best guess from the others: the median of 19 tables is .46

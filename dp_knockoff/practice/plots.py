@@ -19,9 +19,8 @@ from ..selection.inference import Effects
 from ..selection.release import Selection
 
 # %% auto #0
-__all__ = ['STYLES', 'RIVAL_STYLES', 'Style', 'draw_curve', 'variants_of', 'mark_rate', 'plot_selection', 'forest_height',
-           'plot_effects', 'interval_in_words', 'plot_curves', 'plot_noise', 'check_picture', 'save_figure',
-           'figure_svg']
+__all__ = ['STYLES', 'RIVAL_STYLES', 'Style', 'draw_curve', 'variants_of', 'mark_rate', 'plot_selection', 'plot_effects',
+           'interval_in_words', 'plot_curves']
 
 # %% ../../nbs/8_practice/plots.ipynb #9a801ee0
 class Style(NamedTuple):

@@ -21,7 +21,7 @@ from ..core.errors import InputError, check_option, check_positive
 from .mechanisms import Budget, analytic_ratio, check_budget, gaussian_divergence
 
 # %% auto #0
-__all__ = ['Entry', 'epsilon_at', 'Ledger', 'as_ledger', 'charged']
+__all__ = ['Entry', 'epsilon_at', 'Ledger']
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #5fdf8665
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..core.errors import InputError, check_given, check_positive
 
 # %% auto #0
 __all__ = ['Budget', 'gaussian_divergence', 'laplace_divergence', 'laplace_scale', 'classical_gaussian_scale', 'analytic_ratio',
-           'analytic_gaussian_scale', 'check_budget', 'warn_budget']
+           'analytic_gaussian_scale', 'check_budget']
 
 # %% ../../nbs/3_privacy/08_mechanisms.ipynb #8a65b66f
 @dataclass(frozen=True, repr=False)

@@ -16,8 +16,7 @@ from ..core.variables import Variables
 from .inference import normal_sizes
 
 # %% auto #0
-__all__ = ['GENERAL', 'MORE', 'Finding', 'Diagnosis', 'gain', 'bound_finding', 'response_findings', 'column_findings',
-           'collinear_pairs', 'moments_findings', 'moments_warnings', 'diagnose']
+__all__ = ['Finding', 'Diagnosis']
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #4f8a8336
 class Finding(NamedTuple):
@@ -267,7 +266,7 @@ def _faults(release) -> list: # of Finding
     if lost:
         part = len(lost) / len(release.variables.index)
         text = (f"Not identified: {listed(lost)}. Their effects cannot be told from noise or from those of "
-                "other columns, so they are not selected.")
+                "other columns, so they are not selected, and other effects are not adjusted for them.")
         change = "Name columns that belong together as one group, pass ranges, or leave them out."
         if part == 1: change = MORE
         found.append(Finding("lost columns", text, change, 1 + part / 4)) # of little effect on others

@@ -35,9 +35,8 @@ from dp_knockoff.selection.inference import (
 )
 
 # %% auto #0
-__all__ = ['SIMULATION', 'RULES', 'Privacy', 'Control', 'Guarantee', 'together', 'row_privacy', 'Conditions', 'Decision', 'Rule',
-           'KnockoffPlus', 'BH', 'BenjaminiYekutieli', 'DependentBH', 'EBH', 'ExactEBH', 'check_rate', 'as_rule',
-           'rules_for']
+__all__ = ['SIMULATION', 'RULES', 'Privacy', 'Control', 'Guarantee', 'Conditions', 'Decision', 'Rule', 'KnockoffPlus', 'BH',
+           'BenjaminiYekutieli', 'DependentBH', 'EBH', 'ExactEBH', 'check_rate', 'as_rule', 'rules_for']
 
 # %% ../../nbs/4_selection/rules.ipynb #2f6d6f76
 _Kind = Literal["exact", "asymptotic", "measured"]

@@ -15,7 +15,7 @@ from ..core.tables import SMALL, Table, csv_text, one_line, svg_rows
 from .rules import SIMULATION
 
 # %% auto #0
-__all__ = ['in_words', 'true_in_words', 'as_text', 'variables_table', 'as_dict', 'as_csv', 'release_html', 'as_html']
+__all__ = []
 
 # %% ../../nbs/4_selection/view.ipynb #a654bc1c
 _ARROWS = {1: "up", -1: "down", 0: "-"}
