@@ -151,9 +151,10 @@ def choose_bound(
     if assumes != "any": return min(_efficient(tails.spread, sampling, noise), farthest), 0.0
     bounds = tails.spread * _LEAST * _STEPS
     bounds = np.append(bounds[bounds < min(tails.edges[-1], farthest)], min(tails.edges[-1], farthest))
-    ratios = [usual * tails.excess(C, farthest) / (BIAS * np.hypot(sampling, noise * C)) for C in bounds]
-    k = next((k for k, ratio in enumerate(ratios) if ratio <= 1), len(bounds) - 1)
-    return float(bounds[k]), float(ratios[k])
+    for C in bounds:
+        ratio = usual * tails.excess(C, farthest) / (BIAS * np.hypot(sampling, noise * C))
+        if ratio <= 1: break
+    return float(C), float(ratio)
 
 def _efficient(spread: float, sampling: float, noise: float) -> float:
     "The bound with the most information about a shift of symmetric noise, if that is normal"
