@@ -172,7 +172,7 @@ def test_page(page, address, name):
 @pytest.mark.parametrize("query", ["Lemma 1", "Theorem 5", "equation (8)", "private_filter"])
 def test_the_search_finds_first(page, address, query):
     places = {one.label.lower(): f"{one.page}.html#{one.id}" for one in tags.read(nbs.books())}
-    names = {"private_filter": "reference/methods.html#dp_knockoff.filters.methods.private_filter"}
+    names = {"private_filter": "reference/filters.methods.html#dp_knockoff.filters.methods.private_filter"}
     opened(page, address + "search.html")
     page.locator("input[name=q]").last.fill(query)
     page.keyboard.press("Enter")
