@@ -2009,6 +2009,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'dp_knockoff/practice/plots.py'),
                                             'dp_knockoff.practice.plots._save': ( '8_practice/plots.html#_save',
                                                                                   'dp_knockoff/practice/plots.py'),
+                                            'dp_knockoff.practice.plots._selected_at': ( '8_practice/plots.html#_selected_at',
+                                                                                         'dp_knockoff/practice/plots.py'),
                                             'dp_knockoff.practice.plots._set_scale': ( '8_practice/plots.html#_set_scale',
                                                                                        'dp_knockoff/practice/plots.py'),
                                             'dp_knockoff.practice.plots._set_title': ( '8_practice/plots.html#_set_title',

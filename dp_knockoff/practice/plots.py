@@ -173,9 +173,7 @@ def plot_selection(
     _name_variables(ax, [selection.names[j] for j in order], size)
     none = "" if len(selection) else " (no threshold qualifies)"
     ax.set_ylabel(_lines(_MEANING[selection.label], said))
-    rate = "level" if selection.any_rate else "FDR"
-    found = f"{len(selection)} of {len(selection.W)} selected at {rate} {selection.fdr:g}{none}"
-    _set_title(ax, selection.release.simulated, found)
+    _set_title(ax, selection.release.simulated, _selected_at(selection) + none)
     ax.legend(framealpha=1, edgecolor="none", fontsize="small", loc="best") # on white, to be read
     return ax
 
@@ -207,6 +205,11 @@ def _mark_threshold(ax, selection) -> None:
     lines = (T, -T) if selection.rule.name == "knockoffs" else (T,)
     for t in lines: ax.axhline(t, color="black", lw=.8, ls="--")
     ax.annotate(" T", (1, T), xycoords=("axes fraction", "data"), va="center")
+
+def _selected_at(selection) -> str:
+    "How many variables, and at which rate: a level of its own is no rate that was fixed beforehand"
+    rate = "level" if selection.any_rate else "FDR"
+    return f"{len(selection)} of {len(selection.W)} selected at {rate} {selection.fdr:.3g}"
 
 # %% ../../nbs/8_practice/plots.ipynb #e49a9789
 _ROW = .2          # inches a row of a forest plot
@@ -350,7 +353,7 @@ def _to_draw(found) -> tuple: # Effects, which rows are selected, what intervals
     only = f"\n(a promise {_SELECTED_ONLY}; {_FILLED})" if 0 < len(found) < len(found.names) else ""
     promise = f"{100 * effects.level:g} % intervals, {effects.kind}{only}"
     chosen = np.array([owner in found for owner in effects.variables])
-    title = f"{len(found)} of {len(found.W)} selected at FDR {found.fdr:g}"
+    title = _selected_at(found)
     return effects, chosen, promise, title, found.release.simulated
 
 # %% ../../nbs/8_practice/plots.ipynb #d7ee7429

@@ -57,6 +57,12 @@ def heights(ax): return np.sort(np.concatenate([line.get_ydata() for line in mar
 def private(): return moments_filter(X, Y, **BUDGET, row_bound=2.5, response_bound=6.0, intercept=False)
 
 
+def test_a_rate_that_was_chosen_afterwards_is_called_a_level(private):
+    found = select(private.release, fdr="any")
+    said = f"{len(found)} of 12 selected at level {found.level:.3g}"
+    for draw in (plot_selection, plot_effects): assert said in draw(found, axes()).get_title()
+
+
 def test_a_selection_is_drawn_as_it_is():
     selection = knockoff_filter(X, Y, random_state=0)
     ax = axes()
