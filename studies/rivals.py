@@ -18,6 +18,7 @@ from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE, ar1, bartlett, row_
 from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.evidence.audit import audit_release
 from dp_knockoff.filters.methods import ask, knockoff_filter
+from dp_knockoff.filters.products_method import clamped_normal
 from dp_knockoff.knockoffs.laws import Gaussian, Independent, Law, open_uniforms
 from dp_knockoff.knockoffs.statistics import lasso, lcd
 from dp_knockoff.knockoffs.threshold import knockoff_threshold
@@ -37,6 +38,7 @@ __all__ = ['RIVALS', 'TABLES', 'CELLS', 'HOMES', 'Public', 'bounded_rows', 'audi
 
 # %% rivals.ipynb #d34be910
 _ENTRY = 2.0 # where entries are clipped one by one: to this, in standard deviations
+_CLAMP = .75 # where responses are, if nothing but power depends on it: best while noise limits power
 
 @dataclass(frozen=True, eq=False)
 class Public:
@@ -57,6 +59,16 @@ class Public:
     def mu(self) -> float: return analytic_ratio(self.budget)
     @property
     def row_bound(self) -> float: return ROW_SHARE * np.sqrt(self.p)
+    @property
+    def clamp(self) -> float:
+        "What ways without a model clamp responses to; a yes or no stays one"
+        return _CLAMP * self.response_sd if self._clamps else self.response_bound
+    @property
+    def clamped_sd(self) -> float:
+        "Standard deviation of a normal response after that"
+        return self.response_sd * (float(np.sqrt(clamped_normal(_CLAMP)[1])) if self._clamps else 1.0)
+    @property
+    def _clamps(self) -> bool: return self.response_bound > self.response_sd
     @property
     def spent(self) -> dict:
         "Budget and rate, as arguments of the package's filters"
@@ -150,7 +162,7 @@ def noisy_products(
     sampler,        # draws the noise
 ) -> tuple:         # p products, the noise's standard deviation, mean square of a response
     "X'y and |y|^2 of bounded rows, with Gaussian noise"
-    B, By = public.row_bound, ROW_SHARE * public.response_bound
+    B, By = public.row_bound, ROW_SHARE * public.clamp
     Z, t = bounded_rows(X, y, B, By)
     sd = 2 * B * By / (public.mu * np.sqrt(1 - _SQUARE))
     c = sampler.gaussian(Z.T @ t, sd, "products")
@@ -181,8 +193,8 @@ def scores(
 ) -> tuple:         # p z-values, and how far one row can move one of them
     "z-values of bounded entries, each column freed from the others by the covariance that was told"
     P = np.linalg.inv(public.law.covariance)
-    By = public.response_bound
-    size = np.sqrt(len(y)) * public.response_sd
+    By = public.clamp
+    size = np.sqrt(len(y)) * public.clamped_sd
     U = np.clip(X @ (P / np.sqrt(np.diag(P))), -_ENTRY, _ENTRY)
     return U.T @ np.clip(y, -By, By) / size, 2 * _ENTRY * By / size
 
@@ -335,9 +347,9 @@ def knockoff_gaps(
 ) -> tuple:         # p numbers, and how far one row can move one of them
     "|X_j'y| - |K_j'y| over n, of bounded entries, for knockoffs K from the law"
     K = public.law(X, open_uniforms(rng, (len(X), public.law.uniforms)))
-    t = np.clip(y, -public.response_bound, public.response_bound)
+    t = np.clip(y, -public.clamp, public.clamp)
     sizes = [np.abs(np.clip(Z, -_ENTRY, _ENTRY).T @ t) / len(y) for Z in (X, K)]
-    return sizes[0] - sizes[1], 4 * _ENTRY * public.response_bound / len(y)
+    return sizes[0] - sizes[1], 4 * _ENTRY * public.clamp / len(y)
 
 def gaussian_peel(
     W: np.ndarray, # p statistics
@@ -555,7 +567,7 @@ _LENGTH = .5 # of a step
 
 def _thresholded(X, y, public: Public, rng) -> np.ndarray:
     "Noisy hard thresholding: gradient steps, each kept to the places that peeling finds"
-    n, By = len(y), public.response_bound
+    n, By = len(y), public.clamp
     Z = np.clip(X, -_ENTRY, _ENTRY)
     beta = np.zeros(public.p)
     rho = zcdp_rho(public.budget) / _STEPS
@@ -623,6 +635,12 @@ def _run_products(X, y, public: Public, rng, sampler=None) -> np.ndarray:
     draw = dict(sampler=sampler) if sampler else dict(simulation=True)
     return ask("products", X, y, **public.spent, law=public.law, response_bound=public.response_bound,
                            **draw, random_state=rng).support
+
+def _run_tests(X, y, public: Public, rng, sampler=None, rounds=None, rule: str = "bh") -> np.ndarray:
+    "The tests as a user calls them; a rule that needs what a law does not have selects nothing"
+    draw = dict(sampler=sampler) if sampler else dict(simulation=True, random_state=rng)
+    return ask("tests", X, y, **public.spent, law=public.law, response_bound=public.response_bound,
+                          rounds=rounds, rule=rule, **draw).support
 
 def _run_knockoffs(X, y, public: Public, rng) -> np.ndarray:
     "Knockoffs without privacy"
@@ -709,8 +727,13 @@ RIVALS = {
     "mirror statistics": Rival(_run_halves, "peels", "asymptotic", _spends_halves),
     "Method I": Rival(_run_paper, _PAPER, _MODEL, note=_ERRATA),
     "Method II": Rival(partial(_run_paper, word="two"), _PAPER, _MODEL, note=_ERRATA),
-    **{f"moments, {rule}": _moments_rival(rule) for rule in RULES},
+    **{f"moments, {rule}": _moments_rival(rule) for rule in RULES if rule != "exact"},
     "products": _audited(_run_products, "law", "exact, any response"),
+    "tests": _audited(_run_tests, "law", "asymptotic, any response; three rounds measured"),
+    "tests, one round": _audited(partial(_run_tests, rounds=1), "law", "asymptotic, any response"),
+    "tests, e-values": Rival(partial(_run_tests, rounds=1, rule="exact"), "law", "exact, any response",
+                             partial(_spends_audited, run=partial(_run_tests, rounds=1)),
+                             note="normal or bounded columns"),
     "knockoffs": Rival(_run_knockoffs, "nothing", _MODEL, private=False),
     "OLS + BH": Rival(_run_ols, "nothing", "linear model, up to dependence", private=False),
 }

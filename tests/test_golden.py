@@ -15,7 +15,10 @@ those of `products`, whose squares have less noise. Then the three cases of `mom
 values beyond a range count as its ends there too, as they did everywhere else; no selection changed. Then
 the cases of `none` that leave s to the method, whose default became mvr; those with s="sdp" where knockoffs
 that are next to their originals can no longer be selected; and the case of `labels` without a row bound and
-a rule, whose defaults became the usual norm of a row and bh.
+a rule, whose defaults became the usual norm of a row and bh. Then all cases of `products`, which clamps
+residuals closer, at the bound that is best for power. Then all cases of `moments`: rounds choose residual
+bounds from released histograms, columns are centred privately, and the estimate is new, since the old one
+selected too many nulls where noise is skewed.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here

@@ -200,7 +200,7 @@ def load_fields(
     header.pop("kind")
     types, found = {field.name: field.type for field in fields(cls)}, {}
     columns = len(header.get("columns") or header.get("names") or ())
-    sizes = {"0": 0, "1": columns, "2": 2 * columns, "+": columns + 1}
+    sizes = {"0": 0, "-": columns - 1, "1": columns, "2": 2 * columns, "+": columns + 1}
     for name, value in {**header, **arrays}.items():
         with written_by_this_version(path): type_ = types[name]
         try:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -17,14 +17,15 @@ from ..data.moments import joined
 from ..knockoffs.fixed_x import choose_s, gram, knockoff_products
 from ..knockoffs.statistics import Statistic
 from ..privacy.mechanisms import Budget
-from ..selection.diagnosis import collinear_pairs, means_of, moments_findings, moments_warnings
+from ..selection.diagnosis import collinear_pairs, moments_findings, moments_warnings
 from ..selection.release import Estimate, Release, SavedRelease
 from ..selection.rules import BH, Conditions, row_privacy
 from ..selection.view import in_words
 
 # %% auto #0
-__all__ = ['CANONICAL', 'unbiased_inverse', 'inverse_bias', 'ridge', 'MomentRounds', 'MomentsEstimate', 'estimate_coefficients',
-           'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease', 'MomentsPromise', 'PrivateMoments']
+__all__ = ['BIAS', 'CANONICAL', 'unbiased_inverse', 'inverse_bias', 'ridge', 'Design', 'MomentRounds', 'MomentsEstimate',
+           'sampling_sds', 'estimate_coefficients', 'canonical', 'unit_in_words', 'CanonicalRelease', 'StrictRelease',
+           'MomentsPromise', 'PrivateMoments']
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #6d097411
 _STEPS = 200 # of Newton's method, which needs about ten
@@ -87,10 +88,7 @@ def _soft_threshold(
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #e5c99aad
 _FACTORS = (0, 1, 2, 4) # numbers of factors that are tried
-_ABOVE_EDGE = 1.05      # a factor's eigenvalue is at least this multiple of the edge of noise
-_LEAST_EIGENVALUE = .02 # of the better matrix, as a share of its mean diagonal
-_LEAST_DIAGONAL = .05   # likewise, of its diagonal
-_LEAST_RISK = .01       # its error is never taken for less than this share of the noise
+_LEAST = .02            # of eigenvalues and diagonal of the better matrix, as a share of its mean diagonal
 
 def denoised(
     gram: np.ndarray, # (..., d, d): a Gram matrix with noise
@@ -99,7 +97,9 @@ def denoised(
     "A matrix that is closer to the one without noise, but biased: for starting points only"
     d = gram.shape[-1]
     above = np.triu_indices(d, 1)
-    diagonal, level = _shrunk_diagonal(np.diagonal(gram, axis1=-2, axis2=-1), sd)
+    diagonal = np.diagonal(gram, axis1=-2, axis2=-1)
+    level = np.maximum(diagonal.mean(-1, keepdims=True), sd)
+    between = np.maximum(((diagonal - level)**2).mean(-1, keepdims=True) - 2 * sd**2, 0.0)
     rest = gram * (1 - np.eye(d))
     best = np.full(gram.shape[:-2], np.inf)
     entries = np.zeros((*gram.shape[:-2], len(above[0])))
@@ -112,32 +112,23 @@ def denoised(
     S = np.zeros_like(gram)
     S[(..., *above)] = entries
     S = S + np.swapaxes(S, -1, -2)
-    S[..., range(d), range(d)] = diagonal
-    lam, U = np.linalg.eigh(S)
-    error = np.maximum(best / max(len(above[0]), 1), _LEAST_RISK * sd**2)
-    return np.maximum(lam, _LEAST_EIGENVALUE * level), U, error
-
-def _shrunk_diagonal(diagonal: np.ndarray, sd: float) -> tuple:
-    "The diagonal, shrunk to its mean as far as its spread is noise; and that mean"
-    level = np.maximum(diagonal.mean(-1, keepdims=True), sd)
-    between = np.maximum(((diagonal - level)**2).mean(-1, keepdims=True) - 2 * sd**2, 0.0)
     shrunk = level + between / (between + 2 * sd**2 + 1e-300) * (diagonal - level)
-    return np.maximum(shrunk, _LEAST_DIAGONAL * level), level
+    S[..., range(d), range(d)] = np.maximum(shrunk, _LEAST * level)
+    lam, U = np.linalg.eigh(S)
+    return np.maximum(lam, _LEAST * level), U, np.maximum(best, 0.0) / max(len(above[0]), 1)
 
 def _factors(rest: np.ndarray, sd: float):
     "Matrices of a few eigenvectors each: how many, the matrix, and whether all of them stand out"
     lam, U = np.linalg.eigh(rest)
     order = np.argsort(-np.abs(lam), axis=-1)
-    lam = np.take_along_axis(lam, order, -1)
-    U = np.take_along_axis(U, order[..., None, :], -1)
+    lam, U = np.take_along_axis(lam, order, -1), np.take_along_axis(U, order[..., None, :], -1)
     edge = 2 * sd * np.sqrt(rest.shape[-1])
     cleaned = np.sign(lam) * np.sqrt(np.maximum(lam**2 - edge**2, 0.0))
     for count in _FACTORS:
         if count > rest.shape[-1]: return
         few = U[..., :count]
         factors = (few * cleaned[..., None, :count]) @ np.swapaxes(few, -1, -2)
-        last = np.abs(lam[..., count - 1]) if count else np.inf
-        yield count, factors, last > _ABOVE_EDGE * edge
+        yield count, factors, np.abs(lam[..., count - 1]) > edge if count else True
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #9eb72504
 _RIDGE_STEPS = 15 # of the fixed point for tau^2, which needs about five
@@ -163,236 +154,269 @@ def ridge(
     found = np.matmul(U, (lam * tau2 / spread * c)[..., None])[..., 0]
     return found, (tau2 * o / spread).sum(-1)
 
-# %% ../../nbs/6_filters/16_estimate.ipynb #7812e0a7
-_MOST_CLAMPED = .5       # shares of clamped residuals are never taken for more
-_LEAST_SPREAD = .02      # nor their spread, over the bound, for less
-_LARGEST_SQUARE = .97    # nor clamped mean squares, over the squared bound: beyond it they tell nothing
-
-@lru_cache(maxsize=1)
-def _clamped_squares() -> tuple:
-    "Spreads of a normal variable, in units of its bound, and its mean square after clamping"
-    from scipy.special import ndtr
-    spread = np.geomspace(_LEAST_SPREAD, 50, 4000)
-    density = np.exp(-spread**-2.0 / 2) / np.sqrt(2 * np.pi)
-    inside = 2 * ndtr(1 / spread) - 1
-    return spread, spread**2 * (inside - 2 / spread * density) + 1 - inside
-
-def spread_of(
-    mean_square, # (...): of a clamped normal variable, over its squared bound
-) -> tuple:      # (...), (...)
-    "Its standard deviation before clamping, over the bound; and the share that was clamped"
-    from scipy.special import ndtr
-    spread, squares = _clamped_squares()
-    found = np.interp(np.clip(mean_square, squares[0], _LARGEST_SQUARE), squares, spread)
-    return found, 2 * ndtr(-1 / found)
-
 # %% ../../nbs/6_filters/16_estimate.ipynb #0610ce9f
-_RESIDUAL_SDS = 3.0   # bound on residuals, in predicted standard deviations: two would clamp one in twenty
-_FASTEST = 4.0        # bounds fall at most by this factor from round to round
-_SLOWEST = 2.0        # and grow at most by this one
-_WIDER = 1.6          # for every round with heavy tails
-_HEAVY = .01          # share of clamped residuals beyond a normal one's that means heavy tails
+_EMPTY = 3.0       # standard deviations of noise: columns with a spread below it are empty, if others are ...
+_FULL = 10.0       # so many times above it
+BIAS = .3          # what clamping may bias an estimate by, in standard errors: widens intervals by 4 %
+_MOST_CLAMPED = .5 # shares of clamped residuals are never taken for more
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    "The noisy Gram matrix of columns that are centred privately, and what follows from it"
+    gram: np.ndarray # (d, d): with noise; the column of ones last, if there is one
+    sd: float        # standard deviation of the noise off its diagonal
+    p: int           # columns beside that of the ones
+
+    @cached_property
+    def _all_means(self) -> np.ndarray: # (p,)
+        if len(self.gram) == self.p: return np.zeros(self.p)
+        return self.gram[:self.p, -1] / max(self.gram[-1, -1], self.sd)
+
+    @cached_property
+    def empty(self) -> np.ndarray: # (p,) of truth values
+        "Columns without a spread that can be seen, where others have one: constants, levels that never occur"
+        m = self._all_means
+        spread = np.diag(self.gram)[:self.p] - (m**2 * self.gram[-1, -1] if m.any() else 0)
+        noise = _EMPTY * np.sqrt(2) * self.sd * (1 + m**2)
+        return (spread < noise) & (_FULL * noise < spread.max())
+
+    @cached_property
+    def means(self) -> np.ndarray: # (p,)
+        "Means of columns over the entry of the ones; zeros without ones"
+        return np.where(self.empty, 0.0, self._all_means)
+
+    @cached_property
+    def centring(self) -> np.ndarray: # (d, p)
+        "T: products with centred columns are T' products"
+        return np.vstack([np.eye(self.p), -self.means[None]])[:len(self.gram)]
+
+    @cached_property
+    def whitening(self) -> np.ndarray: # (p, p)
+        "W = (I + m m')^(-1/2): the noise of a centred matrix has the shape I + m m'"
+        m2 = self.means @ self.means
+        return np.eye(self.p) + ((1 + m2)**-.5 - 1) / max(m2, 1e-300) * np.outer(self.means, self.means)
+
+    @cached_property
+    def white(self) -> np.ndarray: # A (p, p)
+        "Gram matrix of centred columns in coordinates in which its noise is that of the release"
+        A = self.whitening @ self.centring.T @ self.gram @ self.centring @ self.whitening
+        alone = np.where(np.add.outer(self.empty, self.empty), np.diag(self.empty) * np.diag(A).max(), A)
+        return (alone + alone.T) / 2 # an empty column is none of the others' business
+
+    @cached_property
+    def _inverse(self) -> tuple: return unbiased_inverse(self.white, self.sd)
+    @property
+    def zeta(self) -> float: return float(self._inverse[1])
+    @cached_property
+    def inverse(self) -> np.ndarray: # (p, p)
+        "Nearly unbiased for the inverse of the centred Gram matrix"
+        return self.whitening @ self._inverse[0] @ self.whitening
+    @cached_property
+    def Q(self) -> np.ndarray: # (p, d)
+        "From products to coefficients"
+        return self.inverse @ self.centring.T
+    @cached_property
+    def denoised(self) -> tuple: return denoised(self.white, self.sd)
+    @cached_property
+    def bias(self) -> np.ndarray: # B (p, p), in white coordinates
+        "An unbiased estimate of what Q misses"
+        return inverse_bias(self.white, self.sd)
+
+    def size(self, n: int) -> float:
+        "Root mean square of an entry of a centred row"
+        return float(np.sqrt(max(np.trace(self.white), self.sd * self.p) / (n * self.p)))
+
+    def with_intercept(self,
+        step: np.ndarray,     # (p,): of the coefficients of x
+        products: np.ndarray, # (d,)
+    ) -> np.ndarray:          # (d,)
+        "The step with that of the intercept which goes with it"
+        if len(self.gram) == self.p: return step
+        return np.append(step, products[-1] / max(self.gram[-1, -1], self.sd) - self.means @ step)
 
 class MomentRounds:
-    "What is computed from the moments of one or several rounds; or of a batch of such releases"
-    n: int                   # rows
-    gram: np.ndarray         # (..., d, d): Gram matrix, with noise
-    gram_sd: float           # standard deviation of the noise off its diagonal (times sqrt(2) on it)
-    products: np.ndarray     # (rounds, ..., d): products with the residuals, with noise
-    squares: np.ndarray      # (rounds, ...): squares of the residuals, with noise
-    starts: np.ndarray       # (rounds, ..., d): coefficients whose fit was subtracted
-    bounds: np.ndarray       # (rounds, ...): residuals were clamped to these
-    product_sds: np.ndarray  # (rounds, ...): standard deviations of the noise on a product
-    square_sds: np.ndarray   # (rounds, ...): on a square
-    clamped: np.ndarray      # (rounds, ...): numbers of clamped residuals, with noise
-    clamped_sd: float        # that noise's standard deviation
-    weights: float           # (...): sum of the squared weights of the rows, with noise
-    weights_sd: float        # that noise's standard deviation
-    variances: np.ndarray    # (..., d): sampling variances along the rows of Q; empty after one round
-    variance_sd: float       # (...): standard deviation of their noise
-    one = 0.0                # entry of the column of ones, the last of the design; 0: there is none
+    "What is computed from the moments of one or several rounds: the fields are those of `PrivateMoments`"
+    one = 0.0 # entry of the column of ones, the last of the design; 0: there is none
 
     @cached_property
-    def inverse(self) -> tuple: # Q, zeta
-        "The unbiased inverse of the Gram matrix, and its noise-to-signal ratio"
-        return unbiased_inverse(self.gram, self.gram_sd)
+    def design(self) -> Design:
+        "The design; the sum of the squared ones was released twice, and is taken by precision"
+        gram, p = np.array(self.gram, dtype=float), self.products.shape[1] - bool(self.one)
+        if self.one:
+            own, other = 1 / (2 * self.gram_sd**2 + 1e-300), 1 / ((self.one**2 * self.weights_sd)**2 + 1e-300)
+            gram[-1, -1] = (own * gram[-1, -1] + other * self.one**2 * self.weights) / (own + other)
+        return Design(gram, self.gram_sd, p)
+
+    @property
+    def total_weight(self) -> float: return max(self.weights, self.weights_sd)
+    @property
+    def inside(self) -> np.ndarray: # (rounds,)
+        "Shares of residuals that were not clamped"
+        return 1 - np.clip(self.clamped / self.n, 0.0, _MOST_CLAMPED)
 
     @cached_property
-    def _better(self) -> tuple: # (eigenvalues, eigenvectors), variance of an entry's error
-        "The Gram matrix with less noise, for starts"
-        lam, U, error = denoised(self.gram, self.gram_sd)
-        return (lam, U), error
+    def ratios(self) -> np.ndarray: # (rounds,)
+        "What clamping may bias an estimate by, over what it may: those of later rounds come from histograms"
+        if self.assumes != "any": return np.zeros(len(self.bounds))
+        if len(self.excess): return self.excess
+        evident = np.maximum(self.clamped - 2 * self.clamped_sd, 0.0) * self.bounds / 2 # if they fall by u^-3
+        noise = self.product_sds / self.design.size(self.n)
+        return evident / (BIAS * np.sqrt(np.maximum(self.squares, self.square_sds) + noise**2))
 
-    @cached_property
-    def residuals(self) -> tuple: # (rounds, ...) each
-        "Standard deviations of residuals, shares clamped of normal ones, and shares clamped"
-        mean = self.squares / (self.n * self.bounds**2)
-        spread, normal = spread_of(mean)
-        bounded = self.clamped + 2 * self.clamped_sd < (normal - _HEAVY) * self.n # a binary response, say
-        spread = np.where(bounded, np.sqrt(np.clip(mean, _LEAST_SPREAD**2, 1.0)), spread)
-        share = np.clip(self.clamped / self.n, np.where(bounded, 0.0, normal), _MOST_CLAMPED)
-        return spread * self.bounds, normal, share
+    @property
+    def kept(self) -> np.ndarray: # (rounds,) of truth values
+        "Rounds in which clamping biases little"
+        return self.ratios <= 1
 
     def shares_for(self,
-        center: np.ndarray, # (..., d): a guess of the coefficients
-        uncertainty,        # (...): expected squared distance of the truth from it
-        error,              # (...): variance of the error of an entry of the Gram matrix
-    ) -> np.ndarray:        # (rounds, ...)
-        "Weights of the rounds, by the precision of their products"
-        (lam, _), _ = self._better
-        share = self.residuals[2]
+        center: np.ndarray, # (d,): a guess of the coefficients
+        uncertainty: float, # expected squared distance of the truth from it
+        error: float,       # variance of the error of an entry of the Gram matrix
+    ) -> np.ndarray:        # (rounds,)
+        "Weights of the rounds, by the precision of their products; 0 where clamping biases too much"
         left2 = ((center - self.starts)**2).sum(-1) + uncertainty
-        bent = (share * lam.mean(-1))**2 / lam.shape[-1]
-        precision = 1 / (self.product_sds**2 + (error + bent) * left2)
-        return precision / precision.sum(0)
+        precision = self.kept / ((self.product_sds / self.inside)**2 + error * left2)
+        if not precision.any(): precision[-1] = 1.0 # a start needs some round; the estimate knows nothing
+        return precision / precision.sum()
 
     def combined(self,
-        shares: np.ndarray, # (rounds, ...): weights of the rounds
-    ) -> tuple:             # start (..., d), products (..., d), variance of their noise (...)
+        shares: np.ndarray, # (rounds,): weights of the rounds
+    ) -> tuple:             # start (d,), products (d,), variance of their noise
         "All rounds as one"
-        inside = 1 - self.residuals[2]
-        start = (shares[..., None] * self.starts).sum(0)
-        products = ((shares / inside)[..., None] * self.products).sum(0)
-        return start, products, ((shares / inside * self.product_sds)**2).sum(0)
+        parts = shares / self.inside
+        return shares @ self.starts, parts @ self.products, float(((parts * self.product_sds)**2).sum())
+
+    def _ridged(self, start, products, noise: float) -> tuple: # coefficients (d,), sum of their variances
+        "A start and a ridge regression's step from it"
+        D, (lam, U, error) = self.design, self.design.denoised
+        variance = max(self.squares[-1], self.square_sds[-1]) / self.n
+        step, left = ridge((lam, U), D.whitening @ D.centring.T @ products, noise, variance, error)
+        return start + D.with_intercept(D.whitening @ step, products), float(left)
 
     @cached_property
-    def guess(self) -> tuple: # coefficients (..., d), sum of their variances (...)
+    def guess(self) -> tuple: # coefficients (d,), sum of their variances
         "Where the coefficients should be: a starting point, not an estimate"
-        eigen, error = self._better
-        variance = self.residuals[0][-1]**2
-        last = self.products[-1] / (1 - self.residuals[2][-1])[..., None]
-        step, left = ridge(eigen, last, self.product_sds[-1]**2, variance, error)
-        shares = self.shares_for(self.starts[-1] + step, left, error)
-        start, products, noise = self.combined(shares)
-        step, left = ridge(eigen, products, noise, variance, error)
-        return start + step, left
-
-    def next_start(self) -> tuple: # start (..., d), bound (...)
-        "Where a further round starts, and the bound for its residuals"
-        (lam, U), error = self._better
-        sd, normal, _ = self.residuals
-        start, _ = self.guess
-        step = start - self.starts[-1]
-        along = np.matmul(np.swapaxes(U, -1, -2), step[..., None])[..., 0]
-        explained = (lam * along**2).sum(-1)
-        size2 = (step**2).sum(-1)
-        room2 = self.square_sds[-1]**2 + 4 * self.product_sds[-1]**2 * size2 + 2 * error * size2**2
-        variance = np.maximum(sd[-1]**2 + (np.sqrt(room2) - explained) / self.n, 0.0)
-        heavy = (self.clamped - 2 * self.clamped_sd > (normal + _HEAVY) * self.n).sum(0)
-        last = self.bounds[-1]
-        bound = _WIDER**heavy * _RESIDUAL_SDS * np.sqrt(variance)
-        return start, np.clip(bound, last / _FASTEST, _SLOWEST * last)
+        last, error = np.eye(len(self.bounds))[-1], self.design.denoised[2]
+        shares = self.shares_for(*self._ridged(*self.combined(last)), error)
+        return self._ridged(*self.combined(shares))
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #b57b7ce3
-_RATIO_ROOM = .25 # standard deviations added to the ratios of variances
-_SIZE_ROOM = .15  # and to the squared size of what is estimated
-_LEAST_RATIO = .1 # a ratio is at least this share of the mean ratio
+_UNKNOWN = .25 # share of a coefficient that the bias of Q may leave to others
 
 @dataclass(frozen=True, eq=False)
 class MomentsEstimate(Estimate):
-    "Coefficients from noisy moments (or a batch of them)"
-    theta: np.ndarray  # (..., d): what was found beyond the combined start
-    size2: np.ndarray  # (...): estimate of |truth - combined start|^2
-    sigma: np.ndarray  # (...): noise level, given or estimated
-    zeta: np.ndarray   # (...): noise-to-signal ratio of the Gram matrix
-    shares: np.ndarray # (rounds, ...): weights of the rounds
+    "Coefficients from noisy moments"
+    theta: np.ndarray  # (p,): what was found beyond the combined start
+    size2: float       # estimate of |truth - combined start|^2
+    sigma: float       # noise level, given or estimated
+    zeta: float        # noise-to-signal ratio of the Gram matrix
+    shares: np.ndarray # (rounds,): weights of the rounds
+    sampling: np.ndarray # (p,): what the regression noise alone adds to the diagonal of V
 
-def _shrunk_ratios(
-    ratios: np.ndarray,    # (..., d)
-    noise2: np.ndarray,    # (..., d): variances of their noise
-) -> np.ndarray:           # (..., d)
-    "Ratios shrunk to their mean, and to the safe side of it, as far as their spread is noise"
-    weights = 1 / (noise2 + np.median(noise2, axis=-1, keepdims=True))
-    weights = weights / weights.sum(-1, keepdims=True)
-    mean = (weights * ratios).sum(-1, keepdims=True)
-    mean2 = (weights**2 * noise2).sum(-1, keepdims=True)
-    between2 = (weights * ((ratios - mean)**2 - noise2)).sum(-1, keepdims=True) + mean2
-    chance = np.sqrt(2 * (weights**2 * noise2**2).sum(-1, keepdims=True))
-    between2 = np.maximum(between2 - chance, 0.0) # only what is evident
-    keep = between2 / (between2 + noise2)
-    shrunk = keep * ratios + (1 - keep) * (mean + np.sqrt(between2))
-    room = _RATIO_ROOM * np.sqrt(keep * noise2 + (1 - keep)**2 * mean2)
-    return np.maximum(shrunk + room, _LEAST_RATIO * np.maximum(mean, 1e-300))
+def _even_variance(
+    rounds: MomentRounds,
+    step: np.ndarray,     # (d,): what was found beyond the start
+    products: np.ndarray, # (d,)
+    noise: float,         # variance of the noise on a product
+) -> float:
+    "Variance of the regression noise, if all rows have the same; one round takes off what is explained"
+    square, D = max(rounds.squares[-1], rounds.square_sds[-1]), rounds.design
+    if len(rounds.bounds) == 1: # later rounds have residuals of a fit already
+        explained, size2 = step @ products - noise * np.trace(D.inverse), step @ step
+        unsure = np.sqrt(rounds.square_sds[0]**2 + 4 * noise * size2 + 2 * (D.sd * size2)**2)
+        square = np.clip(square - explained + unsure, rounds.square_sds[0], square)
+    return float(square / rounds.total_weight / rounds.inside[-1]**2)
 
-def _noise_variance(rounds: MomentRounds, theta, products, noise) -> np.ndarray: # (...)
-    "Variance of the regression noise, from the last square; after one round to the safe side"
-    sd, square_sd = rounds.residuals[0][-1], rounds.square_sds[-1]
-    rss = rounds.n * sd**2
-    if len(rounds.products) == 1: # later rounds have residuals of a fit already
-        Q, _ = rounds.inverse
-        size2 = (theta**2).sum(-1)
-        explained = (theta * products).sum(-1) - noise * np.trace(Q, axis1=-2, axis2=-1)
-        room = np.sqrt(square_sd**2 + 4 * noise * size2 + 2 * rounds.gram_sd**2 * size2**2)
-        rss = np.clip(rss - explained + _RATIO_ROOM * room, 0.0, rss + square_sd)
-    kept = max(1 - theta.shape[-1] / rounds.n, 1 / rounds.n) # degrees of freedom of residuals
-    return rss / (np.maximum(rounds.weights, rounds.weights_sd) * kept)
+def sampling_sds(
+    rounds: MomentRounds,
+    even: float, # variance of even noise
+) -> np.ndarray: # (p,)
+    "Standard deviations of the regression noise, as each coefficient sees it: released, as far as noise lets"
+    D = rounds.design
+    if not len(rounds.variances): return np.full(D.p, np.sqrt(even))
+    scale = (D.Q**2).sum(1) / np.diag(D.inverse) / rounds.inside[-1]**2
+    keep = even**2 / (even**2 + 4 * (rounds.variance_sd * scale)**2)
+    found = np.maximum(rounds.variances[:D.p] * scale, 0.0)
+    return np.sqrt(keep * found + (1 - keep) * even)
 
-def _left_by_clamping(rounds: MomentRounds, shares) -> np.ndarray: # (...)
-    "Sampling standard deviation of the combined products, over that of the last round's"
-    squares = np.maximum(rounds.squares, rounds.square_sds)
-    kept = np.sqrt(np.minimum(squares / squares[-1], 1.0)) # more than 1 is signal, not noise
-    return (shares * kept / (1 - rounds.residuals[2])).sum(0)
+def _squared_distance(
+    D: Design,
+    step: np.ndarray,  # (p,): what was found beyond the start
+    known: np.ndarray, # (p, p): covariance of it that is not due to the Gram matrix
+) -> float:
+    "|truth - start|^2: |step|^2 less what noise adds to it"
+    size2 = float(step @ step)
+    along = D.Q[:, :D.p] @ step / np.sqrt(max(size2, 1e-300))
+    return max(size2 - np.trace(known), 0.0) / (1 + D.zeta + D.sd**2 * float(along @ along))
 
-def _ratios(rounds: MomentRounds, shares) -> np.ndarray: # (..., d)
-    "Sampling variances of the coefficients, over the diagonal of Q, after several rounds"
-    Q, _ = rounds.inverse
-    scale = (Q**2).sum(-1) / np.diagonal(Q, axis1=-2, axis2=-1)
-    scale = scale * _left_by_clamping(rounds, shares)[..., None]**2
-    noise = np.asarray(rounds.variance_sd)[..., None] * scale
-    return _shrunk_ratios(rounds.variances * scale, noise**2)
+def _gram_covariance(
+    D: Design,
+    step: np.ndarray, # (p,)
+    size2: float,     # |truth - start|^2
+) -> np.ndarray:      # (p, p)
+    "What noise on the Gram matrix makes of the distance that is left"
+    along = D.Q[:, :D.p] @ (step / np.sqrt(max(step @ step, 1e-300)))
+    return D.sd**2 * size2 * (D.Q @ D.Q.T + np.outer(along, along))
 
-def _size_without_noise(theta, size2, known) -> np.ndarray: # (...)
-    "|theta|^2 less what known noise adds to it, to the safe side"
-    along = (theta * np.matmul(known, theta[..., None])[..., 0]).sum(-1)
-    spread2 = (known**2).sum((-2, -1))
-    sd = np.sqrt(2 * spread2 + 4 * np.maximum(along - spread2, 0.0))
-    left = size2 - np.trace(known, axis1=-2, axis2=-1) + _SIZE_ROOM * sd
-    return np.clip(left, 0.0, size2)
+def _bias_covariance(
+    D: Design,
+    square: float, # of the residuals
+    size2: float,  # |truth - start|^2
+) -> tuple:        # (p, p), what it adds to size2
+    "What the bias of Q makes of coefficients that are as large as the residuals allow"
+    lam, U = np.linalg.eigh(D.white)
+    rho = np.clip((U * (D.bias @ U)).sum(0), 0.0, 1.0)
+    plausible = square / (D.p * np.maximum(lam, 2 * D.sd * np.sqrt(D.p))) + size2 / D.p
+    missed = D.whitening @ U
+    return (missed * (rho**2 * plausible)) @ missed.T, float(rho @ plausible)
 
-def _plausible_sizes(rounds: MomentRounds) -> np.ndarray: # (..., d)
-    "Squared sizes that coefficients may have, if columns together explain the responses"
-    d = rounds.gram.shape[-1]
-    diagonal = np.diagonal(rounds.gram, axis1=-2, axis2=-1)
-    square = np.maximum(rounds.squares[0], 0.0)[..., None]
-    sizes = square / (d * np.maximum(diagonal, np.sqrt(2) * rounds.gram_sd))
-    if rounds.one:
-        center, left = rounds.guess
-        ones = rounds.one * np.asarray(np.maximum(rounds.weights, rounds.weights_sd))[..., None]
-        means = rounds.gram[..., :-1, -1] / ones
-        response = rounds.products[0][..., -1] / ones[..., 0]
-        explained = (means**2 * (center[..., :-1]**2 + np.asarray(left)[..., None] / d)).sum(-1)
-        sizes[..., -1] = (response**2 + explained) / rounds.one**2
-    return sizes
-
-def _covariance_of_bias(rounds: MomentRounds) -> np.ndarray: # (..., d, d)
-    "What the bias of Q makes of coefficients of plausible sizes"
-    bias = inverse_bias(rounds.gram, rounds.gram_sd)
-    return (bias * _plausible_sizes(rounds)[..., None, :]) @ np.swapaxes(bias, -1, -2)
+def _lost_directions(
+    D: Design,
+    variables: Variables,
+) -> np.ndarray: # (p, p)
+    "A projector on what cannot be told from other columns: within each variable by itself"
+    share = np.linalg.solve(D.whitening, (D.whitening @ D.bias).T).T # of each coefficient, left to others
+    share += np.diag(D.empty)
+    lost = np.zeros((D.p, D.p))
+    for j in range(len(variables)):
+        own = variables.columns([j])
+        block = share[np.ix_(own, own)]
+        lam, U = np.linalg.eigh((block + block.T) / 2)
+        gone = U[:, lam > _UNKNOWN]
+        lost[np.ix_(own, own)] = gone @ gone.T
+    return lost
 
 def estimate_coefficients(
-    rounds: MomentRounds, # released moments, or a batch of them
+    rounds: MomentRounds, # released moments
     sigma=None,           # the regression noise's standard deviation, if it is public; default: estimated
 ) -> MomentsEstimate:
     "Coefficients from noisy moments, with a covariance that knows all the noise"
-    Q, zeta = rounds.inverse
-    shares = rounds.shares_for(*rounds.guess, rounds.gram_sd**2)
+    D = rounds.design
+    shares = rounds.shares_for(*rounds.guess, D.sd**2)
     start, products, noise = rounds.combined(shares)
-    theta = np.matmul(Q, products[..., None])[..., 0]
-    if sigma is None: variance = _noise_variance(rounds, theta, products, noise)
-    else: variance = np.broadcast_to(float(sigma)**2, np.shape(zeta))
-    if sigma is None and len(rounds.products) > 1: root = np.sqrt(_ratios(rounds, shares))
-    else: root = np.broadcast_to(np.sqrt(variance)[..., None], theta.shape)
-    Q2 = Q @ Q
-    known = Q * root[..., :, None] * root[..., None, :] + noise[..., None, None] * Q2
-    size2 = (theta**2).sum(-1)
-    direction = theta / np.sqrt(np.maximum(size2, 1e-300))[..., None]
-    along = np.matmul(Q, direction[..., None])[..., 0]
-    inflated = 1 + zeta + rounds.gram_sd**2 * (along**2).sum(-1)
-    left2 = _size_without_noise(theta, size2, known) / inflated
-    bent = Q2 + along[..., :, None] * along[..., None, :]
-    V = known + (rounds.gram_sd**2 * left2)[..., None, None] * bent + _covariance_of_bias(rounds)
-    V = (V + np.swapaxes(V, -1, -2)) / 2
-    return MomentsEstimate(start + theta, V, theta, left2, np.sqrt(variance), zeta, shares)
+    step = D.Q @ products
+    whole = D.with_intercept(step, products)
+    even = _even_variance(rounds, whole, products, noise) if sigma is None else float(sigma)**2
+    root = sampling_sds(rounds, even) if sigma is None else np.full(D.p, float(sigma))
+    sampling = D.inverse * np.outer(root, root)
+    known = sampling + noise * D.Q @ D.Q.T
+    size2 = _squared_distance(D, step, known)
+    bias, more = _bias_covariance(D, max(rounds.squares[-1], 0.0), size2)
+    size2 += more + float(whole[D.p:] @ whole[D.p:])
+    V = known + _gram_covariance(D, step, size2) + bias
+    if len(whole) > D.p: V = _with_intercept(D, V, even, noise + 2 * D.sd**2 * size2)
+    used = np.minimum(rounds.ratios[shares > 0], 1.0)
+    V = (V + V.T) / 2 * (1 + (BIAS * used.max())**2)
+    return MomentsEstimate(start + whole, V, step, size2, float(np.sqrt(even)), D.zeta, shares,
+                           np.diag(sampling))
+
+def _with_intercept(D: Design, V, even: float, noise: float) -> np.ndarray: # (d, d)
+    "V with a row and a column for the intercept: its own product, less the means' part of the others"
+    ones = max(D.gram[-1, -1], D.sd)
+    T = np.vstack([np.eye(D.p), -D.means[None]])
+    V = T @ V @ T.T
+    V[-1, -1] += even / ones + noise / ones**2
+    return V
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #fcf26f9a
 def canonical(
@@ -459,23 +483,35 @@ class StrictRelease(SavedRelease):
     def __add__(self, other):
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
         if type(other) is not type(self): return NotImplemented
-        for name in self.alike:
-            if not _equal(getattr(self, name), getattr(other, name)):
-                what = "bounds, ranges or centres" if name == "clip" else name
-                raise InputError(f"releases with different {what} cannot be added: "
-                                 "agree on them before releasing")
+        self.check_alike(other)
         if self.rounds > 1 or other.rounds > 1:
             raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
                              "release with rounds=1")
-        epsilon = max(self.budget.epsilon, other.budget.epsilon)
-        budget = Budget(epsilon, max(self.budget.delta, other.budget.delta))
         sums = {name: getattr(self, name) + getattr(other, name) for name in ("n", "clamped", *self.sums)}
         names = "clamped_sd", *self.sds
         sds = {name: np.hypot(getattr(self, name), getattr(other, name)) for name in names}
         sds = {name: sd if np.ndim(sd) else float(sd) for name, sd in sds.items()}
+        return replace(self, **sums, **sds, **self.joined(other))
+
+    def check_alike(self,
+        other, # of the same class
+    ) -> None:
+        "Refuse to add what was not agreed on"
+        for name in self.alike:
+            if _equal(getattr(self, name), getattr(other, name)): continue
+            what = "bounds, ranges or centres" if name == "clip" else name
+            raise InputError(f"releases with different {what} cannot be added: "
+                             "agree on them before releasing")
+
+    def joined(self,
+        other, # of the same class
+    ) -> dict:
+        "What the sum of two releases says about budget, noise and origin"
+        budgets = self.budget, other.budget
+        budget = Budget(max(one.epsilon for one in budgets), max(one.delta for one in budgets))
         samplers = " and ".join(dict.fromkeys((self.sampler, other.sampler)))
-        return replace(self, budget=budget, **sums, **sds, sampler=samplers, parts=self.parts + other.parts,
-                       simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
+        return dict(budget=budget, sampler=samplers, parts=self.parts + other.parts,
+                    simulated=self.simulated or other.simulated, ids=joined(self.ids, other.ids))
 
     def __radd__(self, other):
         return self if isinstance(other, int) and other == 0 else NotImplemented  # so that sum() works
@@ -483,11 +519,11 @@ class StrictRelease(SavedRelease):
 def _equal(a, b) -> bool: return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #60929703
-_LOST = 3.0           # a column's diagonal entry of less noise than this many times is lost in it
-_NOTHING = 1e12       # variances are multiplied by this where nothing is known
-_AT_AN_END = .1       # responses whose mean square is so close to the largest possible one are a yes or no
-_MANY_CLAMPED = .05   # fraction of clamped responses from which they are not a yes or no
-_SURELY_UNLIKE = 5.0  # ratio of spreads, as far as noise can tell, from which a column may be a constant
+_NOTHING = 1e6 # variances are multiplied by this where nothing is known
+
+_NOISE = {"any": ("", "whatever the variances and the skewness of the noise"),
+          "symmetric": (" and noise that is symmetric given the columns", "whatever its variances"),
+          "independent": (" and noise that is independent of the columns", "whatever its distribution")}
 
 class MomentsPromise:
     "What moments of rows promise: the method says it before noise is drawn, the release afterwards"
@@ -501,13 +537,22 @@ class MomentsPromise:
 
     @property
     def conditions(self) -> Conditions:
-        "When the error rate is kept: one round knows no variances but one"
-        model = "y = a + X b" if self.clip.intercept else "y = X b"
-        one = f"{model} plus independent noise of one variance"
-        several = self.rounds is None or self.rounds > 1
-        any_variances = f"{model} plus independent noise, whatever its variances" if several else one
-        limit = "as the noise on the Gram matrix becomes small; in finite samples measured, not proved"
-        return Conditions("asymptotic", "asymptotic", True, (one,), (any_variances,), limit)
+        "When the error rate is kept: one round knows no variances but one, and takes the bound as it is"
+        given, free = _NOISE[self.assumes]
+        mean = "a + X b" if self.clip.intercept else "X b"
+        model = f"rows are independent with E[y | x] = {mean}{given}"
+        several, caveats = self.rounds is None or self.rounds > 1, ()
+        one = f"{model}, and one variance of the noise for all rows"
+        if self.assumes != "any":
+            caveats = (f"That the noise is {self.assumes} was stated without looking at the data.",)
+        elif several:
+            caveats = (f"Clamping may bias an estimate by {BIAS:g} of its standard error, as far as private "
+                       "histograms of residuals tell; intervals are wider for it.",)
+        else: one = f"{one}, and hardly any response is beyond its bound"
+        caveats += ("Columns that a release names as not identified count as left out of the model.",)
+        marginal = f"{model}, {free}" if several else one
+        limit = "as the number of rows grows; in finite samples measured, not proved"
+        return Conditions("asymptotic", "asymptotic", True, (one,), (marginal,), limit, caveats)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelease):
@@ -521,14 +566,14 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     products: np.ndarray     # (rounds, d): X'(y - X start) + noise
     squares: np.ndarray      # (rounds,): |y - X start|^2 + noise
     starts: np.ndarray       # (rounds, d): coefficients whose fit was subtracted
-    bounds: np.ndarray       # (rounds,): residuals were clamped to these
+    bounds: np.ndarray       # (rounds,): scaled residuals were clamped to these
     product_sds: np.ndarray  # (rounds,): standard deviations of the noise on a product
     square_sds: np.ndarray   # (rounds,): on a square
-    clamped: np.ndarray      # (rounds,): numbers of clamped residuals + noise
+    clamped: np.ndarray      # (rounds,): numbers of clamped residuals, with noise
     clamped_sd: float        # that noise's standard deviation
     weights: float           # sum of the squared weights of the rows + noise
     weights_sd: float        # that noise's standard deviation
-    variances: np.ndarray    # (d,): variances along the rows of Q + noise; empty after one round
+    variances: np.ndarray    # (p,): variances along the rows of Q + noise; empty after one round
     variance_sd: float       # that noise's standard deviation
     sampler: str             # who drew the noise
     simulated: bool          # was it drawn for a simulation?
@@ -537,12 +582,15 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     groups: dict = field(default_factory=dict) # several columns that are one variable
     sigma: float | None = None # the regression noise's standard deviation, if it is public
     parts: int = 1             # of how many releases of disjoint rows it is the sum
+    excess: np.ndarray = field(default_factory=lambda: np.empty(0)) # (rounds,): clamping, over what it may
+    assumes: str = "symmetric" # of the noise, publicly; releases of version 0.2 assumed this
+    yes_or_no: bool = False    # does the dictionary say that the response has two levels?
     method = "moments"
     archive = "private moments"
-    shapes = (dict(gram="11", variances="1|0") | dict.fromkeys(("products", "starts"), "r1")
+    shapes = (dict(gram="11", variances="1|-|0", excess="r|0") | dict.fromkeys(("products", "starts"), "r1")
               | dict.fromkeys(("squares", "bounds", "product_sds", "square_sds", "clamped"), "r"))
     rule = BH()
-    alike = ("columns", "groups", "clip", "rows_per_person", "sigma")
+    alike = ("columns", "groups", "clip", "rows_per_person", "sigma", "assumes", "yes_or_no")
     sums = ("gram", "products", "squares", "weights")
     sds = ("gram_sd", "product_sds", "square_sds", "weights_sd")
 
@@ -568,16 +616,17 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
         remedy = "pass the public noise level, or leave it out to have it estimated"
         return replace(self, sigma=check_positive("sigma", sigma, remedy))
 
-    def estimate(self) -> MomentsEstimate:
-        "Coefficients, with a covariance that knows the noise; huge for constants, or a lost intercept"
-        e, unsure = estimate_coefficients(self, self.sigma), np.where(self._unknown(), np.sqrt(_NOTHING), 1.0)
-        return replace(e, V=e.V * np.outer(unsure, unsure))
+    @cached_property
+    def _lost(self) -> np.ndarray: # (p, p)
+        "A projector on what is not known: everything, without an intercept or a round that can be trusted"
+        if self.lost_intercept or not self.kept.any(): return np.eye(self.design.p)
+        return _lost_directions(self.design, self.variables)
 
-    def _unknown(self) -> np.ndarray: # (d,) of truth values
-        "Columns of variables without any spread; all columns, if the intercept is lost"
-        if self.lost_intercept: return np.ones(len(self.columns), dtype=bool)
-        owners = np.array(self.variables.index)
-        return np.append(~np.isin(owners, owners[~self._flat()]), [False] * self.clip.intercept)
+    def estimate(self) -> MomentsEstimate:
+        "Coefficients, with a covariance that knows the noise; huge where nothing is known"
+        e, unsure = estimate_coefficients(self, self.sigma), np.eye(len(self.columns))
+        unsure[:len(self._lost), :len(self._lost)] += (np.sqrt(_NOTHING) - 1) * self._lost
+        return replace(e, V=unsure @ e.V @ unsure, lost=self._lost)
 
     @property
     def lost_intercept(self) -> bool:
@@ -585,26 +634,9 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
         return self.clip.intercept and self.clip.one**2 * self.weights < np.sqrt(2) * self.gram_sd
 
     def lost(self) -> list: # of names
-        "Columns of which the noise on the Gram matrix leaves nothing to be seen"
-        seen = np.diag(self.gram) > _LOST * np.sqrt(2) * self.gram_sd
-        return [name for name, ok in zip(self.columns, seen) if not ok and name != INTERCEPT]
-
-    def _flat(self) -> np.ndarray: # (p,) of truth values
-        "Columns whose spread is within its noise, and surely far below that of another: constants, say"
-        p = len(self.variables.index)
-        means = means_of(self.gram, p, self.gram_sd)
-        spread = np.diag(self.gram)[:p] - means**2 * self.gram[-1, -1]
-        noise = np.sqrt(2) * self.gram_sd * (1 + means**2)
-        surely = (spread.clip(0) + 2 * noise) * _SURELY_UNLIKE**2 < spread.max()
-        return surely & (spread < _LOST * noise)
-
-    @property
-    def yes_or_no(self) -> bool:
-        "Is the sum of squares, as far as its noise tells, that of responses at the ends of the bound?"
-        most = self.bounds[0]**2 * self.weights # of responses that are scaled with their rows
-        unsure = 2 * np.hypot(self.square_sds[0], self.bounds[0]**2 * self.weights_sd)
-        clamped = self.clamped[0] > _MANY_CLAMPED * self.n + 2 * self.clamped_sd
-        return bool(not clamped and abs(self.squares[0] - most) + unsure < _AT_AN_END * most)
+        "Columns that cannot be told from others, or from noise"
+        lost = _lost_directions(self.design, self.variables)
+        return [name for name, share in zip(self.columns, np.diag(lost)) if share > .5 + 1e-9]
 
     def in_units(self) -> tuple: # A (d, d), offset (d,)
         "The map from coefficients of the clipped design to the user's own units: A beta + offset"
@@ -618,22 +650,15 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
             offset[-1] = self.clip.response_center
         return A, offset
 
-    def _adjusted(self) -> np.ndarray:
-        "The Gram matrix of the columns of x, adjusted for the column of ones"
-        p = len(self.variables.index)
-        if p == len(self.columns): return self.gram
-        ones = self.gram[:p, -1]
-        return self.gram[:p, :p] - np.outer(ones, ones) / max(self.gram[-1, -1], self.gram_sd)
-
     def collinear(self) -> list: # of (name, name, correlation), the closest first
         "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
-        return collinear_pairs(self.columns, self._adjusted(), self.gram_sd)
+        T = self.design.centring
+        return collinear_pairs(self.columns, T.T @ self.design.gram @ T, self.gram_sd)
 
     def noise_share(self, estimate=None) -> float:
         "The usual share of the noise of privacy in the variance of an estimate"
-        e, p = estimate or estimate_coefficients(self), len(self.variables.index)
-        sampling = float(e.sigma)**2 * np.diag(self.inverse[0])[:p] / np.diag(e.V)[:p]
-        return float(1 - np.median(np.minimum(sampling, 1.0)))
+        e = estimate or estimate_coefficients(self)
+        return float(1 - np.median(np.minimum(e.sampling / np.diag(e.V)[:len(e.sampling)], 1.0)))
 
     def findings(self, estimate=None) -> list: # of Finding
         "What in the bounds, units and columns keeps effects from being seen"
@@ -645,5 +670,5 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
 
     def _drawn(self) -> list:
         "The numbers that the seed depends on: those that were released"
-        released = (getattr(self, f.name) for f in fields(self) if f.name != "sigma")
+        released = (getattr(self, f.name) for f in fields(self) if f.name not in ("sigma", "excess"))
         return [value for value in released if isinstance(value, (float, np.ndarray))]

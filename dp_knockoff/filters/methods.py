@@ -16,6 +16,7 @@ from ..data.moments import Moments, summariser
 from ..data.source import MomentsSource, Source, open_source
 from .estimate import CanonicalRelease, PrivateMoments
 from .labels_method import LabelsMethod
+from .law_tests import LawTestsMethod, LawTestsRelease
 from .moments_method import MomentsMethod
 from .products_method import ProductsMethod, ProductsRelease
 from ..knockoffs.fixed_x import S_CHOICES, knockoffs_of
@@ -32,7 +33,15 @@ from ..knockoffs.statistics import Statistic
 from ..paper.one_and_two import MethodOne, MethodTwo
 from ..selection.diagnosis import collinear_pairs
 from ..selection.release import Method, Release, Selection
-from ..selection.rules import Conditions, KnockoffPlus, Rule, as_rule
+from dp_knockoff.selection.rules import (
+    BH,
+    BenjaminiYekutieli,
+    Conditions,
+    ExactEBH,
+    KnockoffPlus,
+    Rule,
+    as_rule,
+)
 
 # %% auto #0
 __all__ = ['METHODS', 'RELEASES', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'takes', 'chooses', 'question_of', 'ask',
@@ -184,8 +193,8 @@ def knockoff_filter(
 
 # %% ../../nbs/6_filters/methods.ipynb #67cde613
 METHODS = {method.word: method for method in (NonPrivate, MethodOne, MethodTwo,
-                                              MomentsMethod, LabelsMethod, ProductsMethod)}
-RELEASES = {release.archive: release for release in (PrivateMoments, ProductsRelease)} # by what files say
+                                              MomentsMethod, LabelsMethod, ProductsMethod, LawTestsMethod)}
+RELEASES = {release.archive: release for release in (PrivateMoments, ProductsRelease, LawTestsRelease)}
 
 def takes(
     word: str, # a method
@@ -198,6 +207,7 @@ def chooses(
 ) -> tuple:    # of names
     "What can be chosen when variables are selected from a method's release, by name"
     release, estimates = METHODS[word].releases, issubclass(METHODS[word].releases, CanonicalRelease)
+    if not estimates and not release.rule.knockoffs: return ("fdr", "rule")
     known = ("rule", "s") if estimates else ()
     noise_level = ("sigma",) if release.knowing is not Release.knowing else ()
     return ("fdr", "statistic", "offset", *known, *noise_level)
@@ -248,7 +258,8 @@ def private_filter(
                             # default of both: what follows from the dictionary
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of different units
     fdr: float | str = 0.2, # the wanted bound on the false discovery rate; or "any"
-    rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; default: its own
+    rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; with one:
+                            # "knockoffs", or tests by "bh", "by", "exact"; default: the method's own
     rows_per_person: int = 1, # protect up to this many rows of a person together
     ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
@@ -261,7 +272,17 @@ def private_filter(
     if law is None:
         data, y, dictionary = open_source(data, y, dictionary=dictionary), None, None # the source knows them
         if not has_law(data): return MomentsMethod(**public).select(data, **asked)
-    return ProductsMethod(**public, law=law).select(data, y, dictionary=dictionary, **asked)
+    word = rule.name if isinstance(rule, Rule) else rule
+    asked["dictionary"] = dictionary
+    if word not in _TESTED: return ProductsMethod(**public, law=law).select(data, y, **asked)
+    for name, value in (("row_bound", public.pop("row_bound")), ("ranges", public.pop("ranges"))):
+        if value is None: continue
+        raise InputError(name, value, f"has no meaning for rule={word!r} with a public distribution, whose "
+                         "residuals bound themselves", "leave it out")
+    rounds = 1 if word == ExactEBH.name else None
+    return LawTestsMethod(**public, law=law, rounds=rounds).select(data, y, **asked)
+
+_TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # with a public distribution
 
 def has_law(
     source, # of rows

@@ -8,32 +8,36 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from ..core.errors import InputError, check_count, check_positive
+from ..core.errors import InputError, check_count, check_option, check_positive
 from ..data.clip import Clip
 from ..data.moments import fresh_id
 from ..data.source import MomentsSource
-from .estimate import MomentsPromise, PrivateMoments, unit_in_words
+from .estimate import BIAS, MomentsPromise, PrivateMoments, unit_in_words
 from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,
     SEARCH,
+    SIZES,
     VARIANCES,
     WEIGHTS,
+    Residuals,
     Units,
     check_moderate,
     moment_shares,
     noisy_moments,
     noisy_products,
+    noisy_sizes,
     noisy_variances,
     noisy_weights,
     on_directions,
     private_center,
     private_clip,
-    residual_sums,
     strict_mu,
+    weight_sums,
 )
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, check_budget, warn_budget
@@ -41,7 +45,7 @@ from ..privacy.samplers import as_sampler, noisy_count
 from ..selection.release import Method
 
 # %% auto #0
-__all__ = ['ROUNDS', 'release_rounds', 'MomentsMethod']
+__all__ = ['EDGES', 'ROUNDS', 'Tails', 'choose_bound', 'release_rounds', 'several_rounds', 'MomentsMethod']
 
 # %% ../../nbs/6_filters/17_moments_method.ipynb #879d2600
 _HOW = {"row_bound": "how long a row of x may be (too low costs little: half the typical norm is fine)",
@@ -63,8 +67,123 @@ def check_bound(
     if isinstance(value, str) and value == "private": return value
     return check_positive(label, value, f"pass a public number that says {_HOW[name]}, or 'private'")
 
+# %% ../../nbs/6_filters/17_moments_method.ipynb #7a115001
+EDGES = 2.0 ** np.arange(-8, 4) # of histograms, in last bounds: 100 times too high does no harm
+_SEEN = 3.0    # standard deviations of its noise from which a number of rows is seen
+_BEYOND = .3173 # share of normal residuals beyond one standard deviation
+_LEAST = 1.5   # bounds to choose from begin at so many spreads: less costs more sampling than it saves
+_STEPS = 2.0 ** np.arange(0, 12, 1 / 8) # and grow from there
+_SIZES = np.geomspace(1, 200, 160) # at which an integral is evaluated, in bounds
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    "Numbers of residuals beyond a size, from a histogram with noise; what is not seen falls on as before"
+    edges: np.ndarray  # (J,) powers of 2
+    counts: np.ndarray # (2, J): positive and negative residuals from each edge to the next, with noise
+    sd: float          # standard deviation of that noise
+    n: int             # rows
+
+    def _beyond(self, counts) -> np.ndarray: return counts[..., ::-1].cumsum(-1)[..., ::-1]
+
+    @cached_property
+    def _sides(self) -> list: # of logarithms of the numbers beyond the edges
+        "Each side as far as it is seen; and up to the next edge, where little is left"
+        sides, noise = [], self.sd * np.sqrt(np.arange(len(self.edges), 0, -1))
+        for beyond in self._beyond(self.counts):
+            seen = beyond > _SEEN * noise
+            top = len(seen) if seen.all() else int(np.argmin(seen))
+            if top < 2: continue
+            T = np.log(np.minimum.accumulate(np.maximum(beyond, _SEEN * noise)))
+            sides.append([T[:end] for end in (top, top + 1) if end > 2])
+        return sides
+
+    @property
+    def seen(self) -> bool: return bool(self._sides)
+
+    @property
+    def low(self) -> bool:
+        "Are most residuals evidently below all edges?"
+        return self.counts.sum() + _SEEN * self.sd * np.sqrt(self.counts.size) < _BEYOND * self.n
+
+    @cached_property
+    def _shares(self) -> np.ndarray: # (J,)
+        return np.minimum.accumulate(np.clip(self._beyond(self.counts.sum(0)) / self.n, 1e-9, 1.0))
+
+    @property
+    def spread(self) -> float:
+        "The size beyond which 32 % of the residuals are: of normal ones, the standard deviation"
+        share = np.log(self._shares)
+        return float(np.exp(np.interp(-np.log(_BEYOND), -share, np.log(self.edges))))
+
+    def share(self, bound: float) -> float:
+        "Share of the residuals beyond a bound"
+        return float(np.exp(np.interp(np.log(bound), np.log(self.edges), np.log(self._shares))))
+
+    def excess(self,
+        bound: float,        # C
+        farthest=np.inf,     # no residual is larger
+    ) -> float:
+        "Sum of what clamping to a bound removes, on the worse side: the integral of the numbers beyond"
+        u = np.minimum(bound * _SIZES, farthest)
+        def integral(side): return float(np.trapezoid(np.exp(_tail(side, self.edges, u)), u))
+        return max((min(map(integral, ways)) for ways in self._sides), default=0.0)
+
+def _tail(side: np.ndarray, edges: np.ndarray, u: np.ndarray) -> np.ndarray:
+    "Logarithm of the number beyond u: from each edge as it fell to that edge, no faster than to the next one"
+    falls = np.maximum.accumulate(np.maximum(-np.diff(side, prepend=side[0]), 1e-3))
+    k = np.clip(np.log2(falls[-1] / falls[-2]), .1, 1) # 0: like a power, 1: like an exponential
+    j = np.clip(np.searchsorted(edges[:len(side)], u, side="right") - 1, 0, len(side) - 1)
+    on = side[j] - falls[j] / (1 - 2.0**-k) * (np.maximum(u / edges[j], 1)**k - 1)
+    chord = np.interp(np.log(u), np.log(edges[:len(side)]), side)
+    return np.where(j < len(side) - 1, np.maximum(on, chord), on)
+
+def choose_bound(
+    tails: Tails,    # of the residuals
+    last: float,     # the bound before, which stays where nothing is seen
+    farthest: float, # no residual is larger
+    usual: float,    # w0
+    noise: float,    # of privacy on a coefficient's own scale, per unit of the bound
+    assumes: str,    # of the noise
+) -> tuple:          # bound C, what it removes over what it may
+    "The smallest bound that biases estimates by less than a fraction of their standard error"
+    if not tails.seen: return min(tails.edges[0] if tails.low else last, farthest), 0.0
+    sampling = usual * tails.spread * np.sqrt(tails.n)
+    if assumes != "any": return min(_efficient(tails.spread, sampling, noise), farthest), 0.0
+    bounds = tails.spread * _LEAST * _STEPS
+    bounds = np.append(bounds[bounds < min(tails.edges[-1], farthest)], min(tails.edges[-1], farthest))
+    for C in bounds:
+        ratio = usual * tails.excess(C, farthest) / (BIAS * np.hypot(sampling, noise * C))
+        if ratio <= 1: break
+    return float(C), float(ratio)
+
+def _efficient(spread: float, sampling: float, noise: float) -> float:
+    "The bound with the most information about a shift of symmetric noise, if that is normal"
+    from scipy.special import ndtr
+    f = np.linspace(.6, 3, 49)
+    inside, density = 2 * ndtr(f) - 1, np.exp(-f**2 / 2) / np.sqrt(2 * np.pi)
+    square = inside - 2 * f * density + f**2 * (1 - inside)
+    return float(spread * f[np.argmax(inside**2 / (sampling**2 * square + (noise * spread * f)**2))])
+
 # %% ../../nbs/6_filters/17_moments_method.ipynb #204427df
-ROUNDS = 4 # where the rows can be read again
+ROUNDS = 3 # where the rows can be read again
+
+@dataclass(frozen=True)
+class _Passes:
+    "The passes of several rounds over the rows of a source"
+    source: object # of rows
+    clip: Clip     # the bounds; its start is that of the first round
+
+    @property
+    def names(self) -> tuple: return self.source.names
+    def weights(self) -> np.ndarray:
+        "Number of rows, and the sum of their squared weights"
+        return self.source.collect(weight_sums(self.names, self.clip))
+    def sizes(self, seen: Residuals, edges) -> np.ndarray:
+        "The histogram of the residuals"
+        return self.source.collect(seen.sizes(edges))
+    def sums(self, seen: Residuals, directions, gram: bool):
+        "Products, and variances along directions"
+        return self.source.collect(seen.sums(directions, gram))
 
 def release_rounds(
     source,                   # of rows; or of moments that were collected before, for one round
@@ -76,44 +195,82 @@ def release_rounds(
     sampler,                  # draws the noise
     rows_per_person: int = 1, # for how many rows together mu is meant
     id: str = "",             # noqa: A002 - of the release; empty: a fresh one
+    assumes: str = "any",     # of the noise, publicly
+    farthest=None,            # f(start): how far from zero a residual can be; None: nobody knows
+    yes_or_no: bool = False,  # does the response have two levels, publicly?
 ) -> PrivateMoments:
     "All rounds: the Gram matrix in the first, products in every one, variances in the last"
     mu = mu / rows_per_person # k rows together move sums and counts by at most k times what one moves
-    shares = moment_shares(rounds)
-    clamped_sd = np.sqrt(rounds / CHECK) / mu
-    weights_sd = 1 / (mu * np.sqrt(WEIGHTS))
+    public = dict(clip=clip, budget=budget, sampler=sampler.name, simulated=not sampler.private,
+                  rows_per_person=rows_per_person, assumes=assumes, yes_or_no=yes_or_no)
+    if rounds == 1: return _one_round(source, clip, mu, balance, sampler, id, public)
+    return several_rounds(_Passes(source, clip), mu, rounds, balance, sampler, farthest,
+                          public | dict(ids=(id or fresh_id(), fresh_id())))
 
+def _one_round(source, clip: Clip, mu: float, balance: float, sampler, own_id, public) -> PrivateMoments:
+    "One pass: scaled responses are clamped to the bound as it was given, and counted"
     m = source(clip)
-    if sampler.private: warn_budget(budget, m.n)
-    noisy = noisy_moments(m.sums, Units(clip, balance), mu * np.sqrt(shares[0]), sampler, "moments")
+    if sampler.private: warn_budget(public["budget"], m.n)
+    noisy = noisy_moments(m.sums, Units(clip, balance), mu * np.sqrt(moment_shares(1)[0]), sampler, "moments")
+    clamped_sd, weights_sd = 1 / (mu * np.sqrt(CHECK)), 1 / (mu * np.sqrt(WEIGHTS))
     clamped = noisy_count(m.cut[1], clamped_sd, sampler, "clamped responses")
-    weights = noisy_weights(m, weights_sd, sampler)
-    if clip.intercept: noisy["gram"][-1, -1] = clip.one**2 * weights # the same sum, with less noise
-    r = PrivateMoments(n=m.n, columns=m.names, clip=clip, budget=budget,
-                       gram=noisy.pop("gram"), gram_sd=noisy.pop("gram_sd"),
-                       **_one_round(noisy, clip.start or np.zeros(m.p), clip.response_bound, clamped),
-                       clamped_sd=clamped_sd, weights=weights, weights_sd=weights_sd,
-                       variances=np.empty(0), variance_sd=0.0,
-                       sampler=sampler.name, simulated=not sampler.private,
-                       rows_per_person=rows_per_person, ids=(id or fresh_id(), *m.ids))
-    for k, share in enumerate(shares[1:], start=1):
-        start, bound = r.next_start()
-        residuals = replace(clip, start=tuple(start), response_bound=float(bound))
-        directions = on_directions(r.inverse[0]) if k + 1 == rounds else None
-        sums = source.collect(residual_sums(source.names, residuals, directions))
-        units = Units(residuals, 1.0, gram=False)
-        noisy = noisy_products(sums.products, units, mu * np.sqrt(share), sampler, f"residuals {k}")
-        clamped = noisy_count(sums.clamped, clamped_sd, sampler, f"clamped residuals {k}")
-        more = _one_round(noisy, start, bound, clamped)
-        r = replace(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
-    if rounds == 1: return r
-    last = noisy_variances(sums.variances, residuals, directions, mu * np.sqrt(VARIANCES), sampler)
-    return replace(r, **last)
+    return PrivateMoments(n=m.n, columns=m.names, gram=noisy.pop("gram"), gram_sd=noisy.pop("gram_sd"),
+                          **_as_arrays(noisy, clip.start or np.zeros(m.p), clip.response_bound, clamped),
+                          clamped_sd=clamped_sd, weights=noisy_weights(m.weights, weights_sd, sampler),
+                          weights_sd=weights_sd, variances=np.empty(0), variance_sd=0.0,
+                          ids=(own_id or fresh_id(), *m.ids), **public)
 
-def _one_round(noisy: dict, start, bound, clamped) -> dict:
+def several_rounds(
+    passes,          # over the rows: `_Passes`, or something with the same three methods
+    mu: float,       # what the rounds may spend
+    rounds: int,     # at least two
+    balance: float,  # of the first one
+    sampler,         # draws the noise
+    farthest,        # f(start): how far from zero a residual can be, or None
+    public: dict,    # what else the release says
+) -> PrivateMoments:
+    "The weights, and then round by round a histogram, a bound from it, and the sums in it"
+    clip, assumes = public["clip"], public["assumes"]
+    n, weights = (int(v) for v in passes.weights())
+    if sampler.private: warn_budget(public["budget"], n)
+    weights_sd, sizes_sd = 1 / (mu * np.sqrt(WEIGHTS)), np.sqrt(2 * rounds / SIZES) / mu
+    weights = noisy_weights(weights, weights_sd, sampler)
+    usual = 1.0 if assumes == "independent" else float(np.sqrt(np.clip(weights, weights_sd, n) / n))
+    columns, r = clip.names(passes.names), None
+    start, bound = np.array(clip.start or np.zeros(len(columns))), clip.response_bound / usual
+    size = clip.design_bound / np.sqrt(len(columns))
+    for k, share in enumerate(moment_shares(rounds)):
+        q, first = mu * np.sqrt(share), k == 0
+        seen = Residuals(passes.names, replace(clip, start=tuple(start)), usual)
+        edges = bound * EDGES
+        counts = noisy_sizes(passes.sizes(seen, edges), sizes_sd, sampler, f"sizes {k}")
+        tails = Tails(edges, counts, sizes_sd, n)
+        unit = Units(replace(clip, response_bound=usual), balance if first else 1.0, first)
+        noise = unit.noise(q)[2] / size / np.sqrt(rounds - 1)
+        most = np.inf if farthest is None else farthest(start) / usual
+        if public["yes_or_no"] and np.isfinite(most): bound, excess = most, 0.0 # nothing is clamped
+        else: bound, excess = choose_bound(tails, bound, most, usual, noise, assumes)
+        units = replace(unit, clip=replace(seen.clip, response_bound=usual * bound))
+        directions = on_directions(r.design.Q) if k + 1 == rounds else None
+        sums = passes.sums(replace(seen, clip=units.clip), directions, first)
+        if first: noisy = noisy_moments(sums.products, units, q, sampler, "moments")
+        else: noisy = noisy_products(sums.products, units, q, sampler, f"residuals {k}")
+        more = _as_arrays(noisy, start, usual * bound, n * tails.share(bound), excess)
+        if first:
+            r = PrivateMoments(n=n, columns=columns, gram=noisy["gram"], gram_sd=noisy["gram_sd"], **more,
+                               clamped_sd=sizes_sd * np.sqrt(len(EDGES)), weights=weights,
+                               weights_sd=weights_sd, variances=np.empty(0), variance_sd=0.0, **public)
+            size = r.design.size(n)
+        else: r = replace(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
+        start = r.guess[0]
+    q = mu * np.sqrt(VARIANCES)
+    return replace(r, **noisy_variances(sums.variances, units.clip, directions, q, sampler))
+
+def _as_arrays(noisy: dict, start, bound, clamped, *excess) -> dict:
     "What a round released, as arrays with one entry"
     found = dict(products=noisy["products"], squares=noisy["square"], starts=start, bounds=bound,
                  product_sds=noisy["product_sd"], square_sds=noisy["square_sd"], clamped=clamped)
+    if excess: found["excess"] = excess[0]
     return {name: np.array([value], dtype=float) for name, value in found.items()}
 
 # %% ../../nbs/6_filters/17_moments_method.ipynb #722cb17b
@@ -134,13 +291,16 @@ class MomentsMethod(MomentsPromise, Method):
         "help": "public centre of the response, or 'private'; default: the dictionary's, or 0"})
     intercept: bool = field(default=True, metadata={"help": "does the model have an intercept?"})
     rounds: int | None = field(default=None, metadata={
-        "help": "passes with noise; default: 4, or 1 where rows are read only once"})
+        "help": "rounds with noise; default: 3, or 1 where rows are read only once"})
     balance: float = field(default=BALANCE, metadata={
         "help": "how much more precisely X'X is released than X'y in the first round"})
     rows_per_person: int = field(default=1, metadata={
         "help": "protect up to this many rows of a person together"})
     sigma: float | None = field(default=None, metadata={
         "help": "public standard deviation of the regression noise; default: it is estimated"})
+    noise: str = field(default="any", metadata={
+        "help": "what is publicly known of the regression noise: 'any', 'symmetric' given the columns, or "
+                "'independent' of them"})
     word = "moments"
     releases = PrivateMoments
 
@@ -150,6 +310,7 @@ class MomentsMethod(MomentsPromise, Method):
         self._settle(rows_per_person=check_count("rows_per_person", self.rows_per_person))
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
+        check_option("noise", self.noise, ["any", "symmetric", "independent"])
         check_positive("balance", self.balance, "pass a number around 1.4, or leave it out")
         if self.sigma is not None:
             remedy = "pass the public noise level, or leave it out to have it estimated"
@@ -158,6 +319,9 @@ class MomentsMethod(MomentsPromise, Method):
             if value is None or check_bound(name, value) == "private": continue
             check_moderate(name, value, _FARTHEST)
         self._make_clip() # refuses bounds that cannot be
+
+    @property
+    def assumes(self) -> str: return self.noise
 
     @property
     def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
@@ -236,9 +400,21 @@ class MomentsMethod(MomentsPromise, Method):
             for name, value in self._bounds.items(): check_bound(name, value)
         rounds = self.rounds_of(source)
         clip, mu = self._searched(source, mu, sampler)
+        target = getattr(source.dictionary, "target", None)
+        yes_or_no = target is not None and source.dictionary.column(target).levels is not None
         found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
-                               self.rows_per_person, release_id)
+                               self.rows_per_person, release_id, self.noise,
+                               self._farthest(source, clip), yes_or_no)
         return replace(found, groups=source.groups, sigma=self.sigma)
+
+    def _farthest(self, source, clip: Clip): # f(start), or None
+        "How far from zero a residual can be, if the dictionary has ranges of the response and of all columns"
+        if source.dictionary is None or isinstance(source, MomentsSource): return None
+        sizes = source.dictionary.sizes(source.names, clip.ranges)
+        if sizes.ends is None: return None
+        most = np.append([np.inf if sizes.unknown else 1.0] * len(source.names), [clip.one] * clip.intercept)
+        here = sizes.farthest(clip.response_center)
+        return lambda start: here + np.abs(start)[start != 0] @ most[start != 0]
 
     def _searched(self, source, mu: float, sampler) -> tuple: # Clip, what is left of mu
         "The bounds, found privately where that was asked for"

@@ -17,10 +17,10 @@ from ..privacy.mechanisms import analytic_ratio
 from ..privacy.samplers import noisy_count
 
 # %% auto #0
-__all__ = ['ROUND_UP', 'CHECK', 'WEIGHTS', 'VARIANCES', 'SEARCH', 'BALANCE', 'joint_sensitivity', 'free_weight', 'Units',
-           'strict_mu', 'check_moderate', 'noisy_products', 'noisy_moments', 'noisy_weights', 'on_directions',
-           'ResidualSums', 'residual_sums', 'noisy_variances', 'moment_shares', 'private_quantile', 'private_clip',
-           'private_center']
+__all__ = ['ROUND_UP', 'CHECK', 'WEIGHTS', 'SIZES', 'VARIANCES', 'SEARCH', 'BALANCE', 'joint_sensitivity', 'free_weight', 'Units',
+           'strict_mu', 'check_moderate', 'noisy_products', 'noisy_moments', 'weight_sums', 'noisy_weights',
+           'Residuals', 'RoundSums', 'noisy_sizes', 'on_directions', 'noisy_variances', 'moment_shares',
+           'private_quantile', 'private_clip', 'private_center']
 
 # %% ../../nbs/6_filters/15_private_moments.ipynb #aa552455
 def joint_sensitivity(
@@ -175,20 +175,111 @@ def _symmetric(above: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     return G
 
 # %% ../../nbs/6_filters/15_private_moments.ipynb #03c9f2df
+def weight_sums(
+    names: tuple, # the columns of x
+    clip: Clip,   # the bounds
+):                # f(X, y) -> (2,) int64: number of rows, sum of their squared weights in steps of 2^-18
+    "What the pass does that comes before several rounds"
+    return partial(_weight_sums, bound=clip.bind(names))
+
+def _weight_sums(X, y, bound) -> np.ndarray:
+    "The two sums over one block, a few rows at a time"
+    def some(rows):
+        _, _, w, _ = bound(X[rows], y[rows])
+        return np.array([len(w), np.rint(w**2 * 2**BITS).sum()], dtype=np.int64)
+    return sum_parts(some, *X.shape)
+
 def noisy_weights(
-    m,         # ExactMoments of clipped rows
-    sd: float, # standard deviation of the noise, in rows
-    sampler,   # draws it
+    weights: int, # sum of squared weights, in steps of 2^-18
+    sd: float,    # standard deviation of the noise, in rows
+    sampler,      # draws it
 ) -> float:
     "The sum of the squared weights of all rows, with noise"
-    noisy = sampler.lattice(m.weights, sd * 2**BITS * ROUND_UP, "weights")
+    noisy = sampler.lattice(weights, sd * 2**BITS * ROUND_UP, "weights")
     return float(noisy) / 2**BITS
 
-# %% ../../nbs/6_filters/15_private_moments.ipynb #180dd40a
+# %% ../../nbs/6_filters/15_private_moments.ipynb #5e512001
+_CLAMPS_NOTHING = 1e140 # a bound on responses
 _DIRECTION = 2.0**24 # steps in a unit vector
 _VARIANCE = 2.0**26  # steps in the largest contribution of a row to a variance
 _BELOW = 1 - 2.0**-30 # more than the rounding errors of a few operations
 
+@dataclass(frozen=True)
+class Residuals:
+    "What a round sees: rows in bounds, and what a start leaves of their responses"
+    names: tuple   # the columns of x
+    clip: Clip     # the bounds; its response bound is w0 C, the largest |t|
+    usual: float   # w0: rows with a larger weight are clamped as if they had this one
+
+    @property
+    def bound(self):
+        "f(X, y) -> rows of the design, fitted residuals, weights, ...: nothing is clamped yet"
+        return replace(self.clip, response_bound=_CLAMPS_NOTHING).bind(self.names)
+
+    def sizes(self,
+        edges: np.ndarray, # (J,) ascending
+    ):                     # f(X, y) -> (2, J) int64: positive and negative residuals between edges
+        "What the pass does that looks for a bound"
+        return partial(_sizes, bound=self.bound, usual=self.usual, edges=edges)
+
+    def sums(self,
+        directions=None,    # (m, d) as `on_directions` makes them; None: no variances
+        gram: bool = False, # all products of the columns of [Z t], or those with t only?
+    ):                      # f(X, y) -> RoundSums
+        "What the pass does that makes a round's sums"
+        if directions is None: directions = np.empty((0, len(self.clip.names(self.names))))
+        return partial(_sums, bound=self.bound, seen=self, directions=directions, gram=gram)
+
+def _lengthened(t, w, usual) -> np.ndarray:
+    "Residuals e of whole rows, those of rows with a weight above w0 lengthened by w / w0"
+    with np.errstate(over="ignore"): return t * np.maximum(1 / w, 1 / usual)
+
+def _sizes(X, y, bound, usual, edges) -> np.ndarray:
+    "The counts of one block, a few rows at a time"
+    def some(rows):
+        _, t, w, _ = bound(X[rows], y[rows])
+        r = _lengthened(t, w, usual)
+        cell = np.searchsorted(edges, np.abs(r), side="right") # 0: below all edges
+        return np.stack([np.bincount(cell[side], minlength=len(edges) + 1)[1:] for side in (r > 0, r < 0)])
+    return sum_parts(some, *X.shape)
+
+@dataclass(frozen=True, eq=False)
+class RoundSums:
+    "Sums over rows of products with clamped residuals, and of squares along directions: exact"
+    products: np.ndarray  # (d+1,) or (d+1, d+1) int64: of the columns of [Z t], in steps
+    variances: np.ndarray # (m,) int64: of t^2 (q'z)^2, in 2^-26 of its bound; empty without directions
+
+    def __add__(self, other: RoundSums) -> RoundSums:
+        return RoundSums(self.products + other.products, self.variances + other.variances)
+
+def _sums(X, y, bound, seen: Residuals, directions, gram: bool) -> RoundSums:
+    "The sums over one block, a few rows at a time"
+    most = seen.clip.response_bound / seen.usual
+    def some(rows):
+        Z, t, w, _ = bound(X[rows], y[rows])
+        t = np.minimum(w, seen.usual) * np.clip(_lengthened(t, w, seen.usual), -most, most)
+        A = on_grid(Z, t, seen.clip)
+        return RoundSums(exact_products(A, A if gram else A[:, -1]), _variance_sums(A, directions))
+    return sum_parts(some, *X.shape)
+
+def _variance_sums(A: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    "Sums of t^2 (q'z)^2 over rows in steps, each rounded down"
+    shares = np.matmul(A[:, :-1], directions.T, out=scratch("shares", len(A), len(directions)))
+    shares *= A[:, -1:] / (4.0**BITS * _DIRECTION) # exact: a power of two
+    np.square(shares, out=shares)
+    shares *= _BELOW * _VARIANCE
+    return np.floor(shares, out=shares).sum(0).astype(np.int64)
+
+def noisy_sizes(
+    counts: np.ndarray, # (2, J) integers, as `Residuals.sizes` counts
+    sd: float,          # standard deviation of the noise, in rows
+    sampler,            # draws it
+    purpose: str,       # a name for this draw
+) -> np.ndarray:
+    "A histogram with noise"
+    return sampler.lattice(counts * 2**BITS, sd * 2**BITS * ROUND_UP, purpose) / 2**BITS
+
+# %% ../../nbs/6_filters/15_private_moments.ipynb #180dd40a
 def on_directions(
     Q: np.ndarray, # (m, d): rows of a matrix, none of them zero
 ) -> np.ndarray:   # (m, d): whole numbers, as float64, of norm at most 2^24
@@ -200,46 +291,8 @@ def _longest_sum(directions: np.ndarray) -> float:
     q = directions / _DIRECTION
     return float(np.linalg.eigvalsh(q.T @ q)[-1] * (1 + 1e-9))
 
-@dataclass(frozen=True, eq=False)
-class ResidualSums:
-    "Sums over rows of products with clamped residuals, and of squares along directions: exact"
-    products: np.ndarray  # (d+1,) int64: of the columns of [Z t] with t, in steps
-    clamped: int          # how many residuals were clamped
-    variances: np.ndarray # (m,) int64: of t^2 (q'z)^2, in 2^-26 of its bound; empty without directions
-
-    def __add__(self, other: ResidualSums) -> ResidualSums:
-        return ResidualSums(self.products + other.products, self.clamped + other.clamped,
-                            self.variances + other.variances)
-
-def residual_sums(
-    names: tuple,    # the columns of x
-    clip: Clip,      # the bounds, with the start whose fit is subtracted
-    directions=None, # (m, d) as `on_directions` makes them; None: no variances
-):                   # f(X, y) -> ResidualSums
-    "What a pass of a later round does with a block of rows"
-    if directions is None: directions = np.empty((0, len(clip.names(names))))
-    found = partial(_residual_sums, clip=clip, bound=clip.bind(names), directions=directions)
-    found.finds_infinite = True # as `on_grid` does
-    return found
-
-def _residual_sums(X, y, clip: Clip, bound, directions) -> ResidualSums:
-    "The sums over one block, a few rows at a time"
-    def some(rows):
-        Z, t, _, cut = bound(X[rows], y[rows])
-        A = on_grid(Z, t, clip)
-        return ResidualSums(exact_products(A, A[:, -1]), cut[1], _variance_sums(A, directions))
-    return sum_parts(some, *X.shape)
-
-def _variance_sums(A: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    "Sums of t^2 (q'z)^2 over rows in steps, each rounded down"
-    shares = np.matmul(A[:, :-1], directions.T, out=scratch("shares", len(A), len(directions)))
-    shares *= A[:, -1:] / (4.0**BITS * _DIRECTION) # exact: a power of two
-    np.square(shares, out=shares)
-    shares *= _BELOW * _VARIANCE
-    return np.floor(shares, out=shares).sum(0).astype(np.int64)
-
 def noisy_variances(
-    sums: np.ndarray,       # (m,) integers, as in ResidualSums
+    sums: np.ndarray,       # (m,) integers, as in RoundSums
     clip: Clip,             # the bounds
     directions: np.ndarray, # (m, d) as `on_directions` makes them
     mu: float,              # what this draw may spend
@@ -251,11 +304,13 @@ def noisy_variances(
     return dict(variances=sampler.lattice(sums, scale, "variances") * unit, variance_sd=float(scale * unit))
 
 # %% ../../nbs/6_filters/15_private_moments.ipynb #061309e0
-CHECK = .01      # share of mu^2 for counting clamped responses: the counts' noise is then a few rows
+CHECK = .01      # share of mu^2 for counting clamped responses, in one round: the count's noise is a few rows
 WEIGHTS = .01    # for the sum of squared weights
+SIZES = .08      # for the histograms of several rounds, in all
 VARIANCES = .05  # for the variances of the estimates, where there are several rounds
 SEARCH = .1      # for a search of private bounds and a private centre
-_FIRST = .7      # of what is left, for the first of several rounds: only it releases the Gram matrix
+_FIRST = .6      # of what is left, for the first of several rounds: only it releases the Gram matrix
+_STEER = .1      # for the rounds between the first and the last: they only bring the start closer
 BALANCE = 1.4    # X'X against X'y where both are released; power is flat between 1.2 and 2
 
 def moment_shares(
@@ -263,8 +318,9 @@ def moment_shares(
 ) -> list:       # one number a round
     "Shares of mu^2 of the rounds; what is missing to 1 goes to counts, weights and variances"
     if rounds == 1: return [1 - CHECK - WEIGHTS]
-    left = 1 - CHECK - WEIGHTS - VARIANCES
-    return [_FIRST * left] + [(1 - _FIRST) * left / (rounds - 1)] * (rounds - 1)
+    left = 1 - SIZES - WEIGHTS - VARIANCES
+    between = [_STEER / (rounds - 2)] * (rounds - 2) if rounds > 2 else []
+    return [left * share for share in (_FIRST, *between, 1 - _FIRST - sum(between))]
 
 # %% ../../nbs/6_filters/15_private_moments.ipynb #4578e23f
 _GRID = 2.0 ** np.arange(-20, 20.25, .25) # bounds to choose from: powers of 2^(1/4), public
@@ -314,17 +370,18 @@ def private_clip(
 _POWERS = 2.0 ** np.arange(-20, 40, 1 / 64)
 _CENTERS = np.concatenate([-_POWERS[::-1], [0.0], _POWERS]) # centres to choose from, public
 
-def _sorted_responses(X, y) -> np.ndarray:
+def _sorted_responses(X, y, grid=_CENTERS) -> np.ndarray:
     "How many responses are in each cell of the grid of centres, and above it"
-    return np.bincount(np.searchsorted(_CENTERS, y), minlength=len(_CENTERS) + 1)
+    return np.bincount(np.searchsorted(grid, y), minlength=len(grid) + 1)
 
 def private_center(
     source,    # of rows
     mu: float, # what the search may spend
     sampler,   # draws the noise
+    grid=_CENTERS, # centres to choose from, ascending; public
 ) -> float:
     "The median of the responses, found privately"
-    cells = source.collect(_sorted_responses)
+    cells = source.collect(partial(_sorted_responses, grid=grid))
     above = cells[::-1].cumsum()[::-1] # responses in this cell and beyond
-    def count(center): return above[np.searchsorted(_CENTERS, center) + 1]
-    return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", _CENTERS)
+    def count(center): return above[np.searchsorted(grid, center) + 1]
+    return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", grid)

@@ -41,14 +41,24 @@ from ..knockoffs.statistics import lasso
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, check_budget, warn_budget
 from ..privacy.samplers import as_sampler, noisy_count
-from ..selection.diagnosis import Finding, clamping, collinear_pairs, gain, response_findings
+from ..selection.diagnosis import Finding, bound_finding, collinear_pairs, gain
 from ..selection.release import Method
 from ..selection.rules import Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['ProductSums', 'round_shares', 'ProductRounds', 'ProductsRelease', 'ProductsMethod']
+__all__ = ['FIRST_CLAMP', 'RESPONSE_REMEDY', 'OTHERWISE', 'check_rows', 'ProductSums', 'clamped_normal', 'best_clamp',
+           'before_clamping', 'round_shares', 'ProductRounds', 'ProductsRelease', 'LawMethod', 'ProductsMethod',
+           'row_bar']
 
 # %% ../../nbs/6_filters/19_products_method.ipynb #bb40234d
+def check_rows(
+    n: int, # rows of a release
+) -> None:
+    "Refuse more rows than exact sums have room for"
+    if n <= MOST_ROWS: return
+    problem = f"are more than {MOST_ROWS:,}, which is what exact sums have room for"
+    raise InputError(f"n={n} rows", problem=problem, remedy="split the data into several releases")
+
 @dataclass(frozen=True, eq=False)
 class ProductSums:
     "Sums over rows of the products of originals and knockoffs with the response: exact"
@@ -57,11 +67,7 @@ class ProductSums:
     cut: tuple         # how many rows were scaled, and how many responses clamped
     order: int         # a checksum of the rows in their places
 
-    def __post_init__(self):
-        if self.n > MOST_ROWS:
-            problem = f"are more than {MOST_ROWS:,}, which is what exact sums have room for"
-            raise InputError(f"n={self.n} rows", problem=problem,
-                             remedy="split the data into several releases")
+    def __post_init__(self): check_rows(self.n)
 
     def __add__(self, other: ProductSums) -> ProductSums:
         cut = tuple(a + b for a, b in zip(self.cut, other.cut))
@@ -164,13 +170,43 @@ def _canonical_pair(
     h = np.concatenate([u + v, u - v], axis=-1)
     return H / (size[..., :, None] * size[..., None, :]), h / size, size
 
+# %% ../../nbs/6_filters/19_products_method.ipynb #c1a30002
+FIRST_CLAMP = 3.0 # the first round clamps at the response bound over this: about one standard deviation
+_BOUNDS = np.linspace(.6, 3, 49)  # bounds to choose from, in standard deviations: below them little is gained
+_WIDEST = 1 / .6                  # residuals are never taken to be wider than this many bounds
+_SPREADS = np.geomspace(.02, 50, 4000)  # standard deviations over bounds, among which the true one is found
+
+def clamped_normal(
+    a: np.ndarray, # bounds, in standard deviations
+) -> tuple:        # share inside, mean square after clamping
+    "What clamping does to a standard normal variable"
+    from scipy.special import erf
+    inside = erf(a / np.sqrt(2))
+    return inside, inside - a * np.sqrt(2 / np.pi) * np.exp(-a**2 / 2) + a**2 * (1 - inside)
+
+def best_clamp(
+    noise,    # standard deviation of the noise on a product, for a bound of one standard deviation
+    sampling, # of its sampling error, without clamping
+):            # in standard deviations of the residuals
+    "The bound with the largest ratio of effect to error"
+    inside, square = clamped_normal(_BOUNDS)
+    error2 = np.multiply.outer(np.square(noise), _BOUNDS**2) + np.multiply.outer(np.square(sampling), square)
+    return _BOUNDS[(inside / np.sqrt(error2)).argmax(-1)]
+
+def before_clamping(
+    mean_square, # (...): of clamped residuals, over their squared bound
+) -> tuple:      # (...) each
+    "Standard deviations of normal residuals, over their bound; and the share inside"
+    squares = clamped_normal(1 / _SPREADS)[1] * _SPREADS**2
+    spread = np.minimum(np.interp(mean_square, squares, _SPREADS), _WIDEST)
+    return spread, clamped_normal(1 / spread)[0]
+
+
 # %% ../../nbs/6_filters/19_products_method.ipynb #c02324a8
 _ROUNDS = 3           # where the rows can be read again
 _FIRST = .4           # share of the first of several rounds in mu^2; the others share the rest
-_RESIDUAL_SDS = 2.2   # bound on residuals, in predicted standard deviations
 _LEAST_SHARE = .05    # a residual's bound is never below this share of the first bound
 _FAR_ROWS = 2.0       # a row bound of more than this many usual norms is far too high
-_HARM = "costs power, not validity" # what clamping does
 
 def round_shares(rounds: int) -> list:
     "Shares of mu^2: of the rounds, beside the count of clamped responses"
@@ -197,14 +233,21 @@ class ProductRounds:
         parts = both - knockoff @ self.D, both - original @ self.D
         return self.n * self.weight * np.concatenate(parts, axis=-1)
 
+    @property
+    def clamping(self) -> tuple: # (rounds, ...) each: mean squares, standard deviations, shares inside
+        "What clamping left of the squares, and the residuals before it as if they were normal"
+        mean = np.clip((self.squares + self.square_sds) / (self.n * self.bounds**2), 0.0, 1.0)
+        spread, inside = before_clamping(mean)
+        return mean * self.bounds**2, spread * self.bounds, inside
+
     def combined(self) -> tuple:
         "All rounds together: products of a fit from zero, variance of residuals, squared noise of a product"
-        weights = self.product_sds**-2.0
+        squares, _, inside = self.clamping
+        weights = (self.product_sds / inside)**-2.0
         noise = 1 / weights.sum(0)
         weights = weights * noise
-        products = (weights[..., None] * (self.products + self._times_gram(self.starts))).sum(0)
-        mean_squares = np.clip(self.squares + self.square_sds, 0, self.n * self.bounds**2) / self.n
-        return products, (weights * mean_squares).sum(0), noise
+        fits = self.products / inside[..., None] + self._times_gram(self.starts)
+        return (weights[..., None] * fits).sum(0), (weights * squares / inside**2).sum(0), noise
 
     def canonical(self) -> tuple: # Gram matrix, products, norms of the columns before scaling
         "Least squares on the products, for unit columns and noise level 1"
@@ -221,10 +264,11 @@ class ProductRounds:
         gradient = products - self._times_gram(self.starts)
         explained = (2 * step * gradient - step * self._times_gram(step)).sum(-1) # one a round
         optimism = 2 * np.count_nonzero(found, axis=-1) * noise / (self.n * self.weight)
-        predicted = (self.squares + self.square_sds - explained + optimism).min(0) / self.n
+        predicted = (self.clamping[1]**2 + (optimism - explained) / self.n).min(0)
         least = (_LEAST_SHARE * self.bounds[0])**2
-        bound = _RESIDUAL_SDS * np.sqrt(np.maximum(predicted, least))
-        return start, np.minimum(self.bounds[0], bound)
+        f = best_clamp(self.product_sds[-1] / self.bounds[-1], np.sqrt(self.n * self.weight))
+        bound = f * np.sqrt(np.maximum(predicted, least))
+        return start, np.minimum(FIRST_CLAMP * self.bounds[0], bound)
 
 class _Promise:
     "What noisy products promise: the method says it before noise is drawn, the release afterwards"
@@ -281,7 +325,7 @@ class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     @property
     def rounds(self) -> int: return len(self.products)
     @property
-    def response_bound(self) -> float: return float(self.bounds[0])
+    def response_bound(self) -> float: return float(FIRST_CLAMP * self.bounds[0])
     @property
     def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
     @property
@@ -304,16 +348,14 @@ class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     def findings(self, estimate=None) -> list: # of Finding
         "Bounds that are far too high, or too low"
         share, usual = self.noise_share(), np.sqrt(np.trace(self.S))
-        found = response_findings(self, share, _HARM)
+        size = float(self.clamping[1][0])
+        found = bound_finding(self.response_bound, size, gain(self.response_bound / size, share))
         if self.row_bound <= _FAR_ROWS * usual: return found
         ratio = self.row_bound / usual
         text = f"The row bound {self.row_bound:.3g} is {ratio:.2g} times the usual norm of a row."
         change = f"Leave row_bound out, or set it to about {usual:.2g}; the noise grows with it."
         return [*found, Finding("row bound", text, change, gain(ratio, share))]
 
-    def warnings(self, estimate=None) -> tuple:
-        "What to know about the numbers, in sentences"
-        return tuple(map(str, clamping(self, _HARM)))
 
 # %% ../../nbs/6_filters/19_products_method.ipynb #291b77dc
 _FARTHEST = 1e50 # bounds above it, or below its inverse, are refused: variances of their noise might overflow
@@ -329,8 +371,49 @@ def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> floa
     raise InputError("law", problem="has rows or knockoffs so large, in its own units, that scaling leaves "
                      "nothing of them", remedy="check its mean and covariance, or the kernel")
 
+class LawMethod(Method):
+    "What methods for rows of a public distribution share"
+    def _check_common(self) -> None:
+        "Refuse what cannot be: budget, response bound, rounds, law"
+        budget = check_budget(self.epsilon, self.delta)
+        self._settle(epsilon=float(budget.epsilon), delta=float(budget.delta),
+                     rows_per_person=check_count("rows_per_person", self.rows_per_person))
+        strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
+        bound = self.response_bound
+        if bound is not None: check_positive("response_bound", bound, RESPONSE_REMEDY)
+        check_moderate("response_bound", bound, _FARTHEST)
+        if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
+        if self.law is not None: Law.check(self.law)
+
+    @property
+    def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
+
+    def open(self, data, y=None, dictionary=None, groups=None) -> Source:
+        "The rows as a source; factors of the law are encoded by its levels, and are one variable each"
+        return open_with_law(self.law, data, y, dictionary, groups)
+
+    def rounds_of(self,
+        source: Source, # of the rows
+    ) -> int:
+        "Refuse what has no rows, or stand-ins for values; the number of rounds"
+        if isinstance(source, MomentsSource):
+            problem = "is Moments, and this method looks at every row"
+            raise InputError("data", problem=problem, remedy="pass the rows")
+        filled = [name for name, column in getattr(source.dictionary, "columns", {}).items()
+                  if column.missing is not None and _is_used(name, source.names)]
+        if filled:
+            problem = "have stand-ins for missing values, which do not follow the distribution"
+            raise InputError(f"columns {listed(filled)}", problem=problem,
+                             remedy="leave out these columns, or use the moments filter")
+        if self.rounds is None: return 1 if source.once else _ROUNDS
+        if self.rounds > 1 and source.once:
+            problem = "needs several passes, and this source can be read only once"
+            raise InputError("rounds", self.rounds, problem,
+                             "pass a file, or a function that returns a fresh iterator, or rounds=1")
+        return self.rounds
+
 @dataclass(frozen=True, kw_only=True)
-class ProductsMethod(_Promise, Method):
+class ProductsMethod(_Promise, LawMethod):
     "Noisy products of the response with rows and their knockoffs, for rows of a public law"
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
@@ -352,26 +435,13 @@ class ProductsMethod(_Promise, Method):
     releases = ProductsRelease
 
     def __post_init__(self):
-        budget = check_budget(self.epsilon, self.delta)
-        self._settle(epsilon=float(budget.epsilon), delta=float(budget.delta),
-                     rows_per_person=check_count("rows_per_person", self.rows_per_person))
-        strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
-        if self.response_bound is not None: check_positive("response_bound", self.response_bound, _REMEDY)
+        self._check_common()
         if self.row_bound is not None:
             check_positive("row_bound", self.row_bound,
                            "pass a public bound on a row's norm in units of the law, or leave it out")
-        for name in ("response_bound", "row_bound"): check_moderate(name, getattr(self, name), _FARTHEST)
-        if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
-        if self.law is not None: Law.check(self.law)
+        check_moderate("row_bound", self.row_bound, _FARTHEST)
         center = 0.0 if self.response_center is None else self.response_center
         Clip(1.0, self.response_bound or 1.0, self.ranges, center) # refuses what cannot be
-
-    @property
-    def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
-
-    def open(self, data, y=None, dictionary=None, groups=None) -> Source:
-        "The rows as a source; factors of the law are encoded by its levels, and are one variable each"
-        return open_with_law(self.law, data, y, dictionary, groups)
 
     def completed(self,
         source: Source, # of the rows
@@ -380,7 +450,7 @@ class ProductsMethod(_Promise, Method):
         facts, center = source.dictionary, self.response_center
         if facts is None: return replace(self, response_center=0.0 if center is None else center)
         sizes = facts.sizes(source.names, self.ranges)
-        center, bound = sizes.response(center, self.response_bound, _OTHERWISE)
+        center, bound = sizes.response(center, self.response_bound, OTHERWISE)
         return replace(self, response_center=center, response_bound=bound)
 
     def _ranges_of(self, source: Source) -> tuple:
@@ -393,29 +463,9 @@ class ProductsMethod(_Promise, Method):
         pairs = [ranges.get(name, (-LARGEST, LARGEST)) for name in source.names]
         return tuple(np.array(pairs, dtype=float).T)
 
-    def rounds_of(self,
-        source: Source, # of the rows
-    ) -> int:
-        "Refuse what has no rows, or stand-ins for values; the number of rounds"
-        if isinstance(source, MomentsSource):
-            problem = "is Moments, and the products filter draws a knockoff for every row"
-            raise InputError("data", problem=problem, remedy="pass the rows")
-        filled = [name for name, column in getattr(source.dictionary, "columns", {}).items()
-                  if column.missing is not None and _is_used(name, source.names)]
-        if filled:
-            problem = "have stand-ins for missing values, which do not follow the distribution"
-            raise InputError(f"columns {listed(filled)}", problem=problem,
-                             remedy="leave out these columns, or use the moments filter")
-        if self.rounds is None: return 1 if source.once else _ROUNDS
-        if self.rounds > 1 and source.once:
-            problem = "needs several passes, and this source can be read only once"
-            raise InputError("rounds", self.rounds, problem,
-                             "pass a file, or a function that returns a fresh iterator, or rounds=1")
-        return self.rounds
-
     def _release(self, source, *, simulation, random_state, ledger, sampler) -> ProductsRelease:
         "Products with (epsilon, delta)-differential privacy for every pair that differs in one row"
-        check_given("response_bound", self.response_bound, _REMEDY)
+        check_given("response_bound", self.response_bound, RESPONSE_REMEDY)
         rounds = self.rounds_of(source)
         law = law_of(self.law, source)
         units = law_units(law, Variables.of(source.names, source.groups))
@@ -426,7 +476,7 @@ class ProductsMethod(_Promise, Method):
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
                           what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
         key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
-        first = Clip(np.sqrt(2) * row_bound, self.response_bound, intercept=False)
+        first = Clip(np.sqrt(2) * row_bound, self.response_bound / FIRST_CLAMP, intercept=False)
         pairs = _Pairs(law, units, low, high, float(self.response_center), key, first)
         public = dict(columns=source.names, groups=source.groups, budget=self.budget, S=units.S, D=units.D,
                       weight=_mean_weight(law, units, low, high, row_bound), row_bound=row_bound,
@@ -434,9 +484,9 @@ class ProductsMethod(_Promise, Method):
                       sampler=sampler.name, simulated=not sampler.private)
         return _release_rounds(source, pairs, public, mu / self.rows_per_person, rounds, sampler)
 
-_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
+RESPONSE_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
             "or a dictionary with its range")
-_OTHERWISE = "response_bound=... (a public number)"
+OTHERWISE = "response_bound=... (a public number)"
 
 def _is_used(column: str, names: tuple) -> bool:
     "Is a column of the dictionary among the encoded ones?"
@@ -449,7 +499,7 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
     found = []
     start = np.zeros(width)
     for k, share in enumerate(round_shares(rounds)):
-        with _row_bar(f"round {k + 1} of {rounds}", source) as bar:
+        with row_bar(f"round {k + 1} of {rounds}", source) as bar:
             total = source.collect(pairs, progress=source.progress or bar.update)
         if k == 0: first = total
         if k == 0 and sampler.private: warn_budget(public["budget"], total.n)
@@ -467,7 +517,10 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
     clamped = noisy_count(first.cut[1], clamped_sd, sampler, "clamped responses")
     return replace(release, clamped=clamped)
 
-def _row_bar(label: str, source: Source):
+def row_bar(
+    label: str,     # what it says
+    source: Source, # of the rows
+):
     "A progress bar over rows, on a terminal, after two seconds; not where the source has one of its own"
     from tqdm import tqdm
     return tqdm(desc=label, total=source.rows, unit=" rows", unit_scale=True, delay=2, leave=False,

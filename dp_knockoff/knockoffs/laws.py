@@ -53,6 +53,10 @@ class Law:
         raise InputError("law", problem=f"has {self.p} columns and cannot be cut to others",
                          remedy="pass a law of exactly the columns of the data")
 
+    def parts(self) -> list: # of (law, numbers of its columns)
+        "Laws of groups of columns that are independent of each other"
+        return [(self, np.arange(self.p))]
+
     @staticmethod
     def check(
         law, # what was passed as one
@@ -372,6 +376,11 @@ class Blocks(Law):
     @property
     def cross(self) -> np.ndarray: return _block_diagonal([law.cross for law in self.laws])
 
+    def parts(self) -> list:
+        "Those of the blocks"
+        first = np.cumsum([0, *(law.p for law in self.laws)])
+        return [(part, k + own) for law, k in zip(self.laws, first) for part, own in law.parts()]
+
     def __call__(self, X, U) -> np.ndarray:
         "Knockoffs, block by block"
         parts = zip(self.laws, self._split(X, "p"), self._split(U, "uniforms"))
@@ -422,6 +431,11 @@ class _Ordered(Law):
     def covariance(self) -> np.ndarray: return self.law.covariance[np.ix_(self.order, self.order)]
     @property
     def cross(self) -> np.ndarray: return self.law.cross[np.ix_(self.order, self.order)]
+
+    def parts(self) -> list:
+        "Those of the law, in this order"
+        place = np.argsort(self.order)
+        return [(part, place[own]) for part, own in self.law.parts()]
 
     def __call__(self, X, U) -> np.ndarray:
         "Knockoffs, in this order"

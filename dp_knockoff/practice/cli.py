@@ -259,7 +259,7 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
             "selection has its own level"),
     "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh "
              "(Benjamini-Hochberg, default for moments and labels), dbh (adjusted for dependence), "
-             "by (any dependence); or ebh (many draws of knockoffs); "
+             "by (any dependence), exact (e-values); or ebh (many draws of knockoffs); "
              "--statistic, --s and --offset are for knockoffs"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),

@@ -35,7 +35,8 @@ STYLES = {"none": Style("no privacy", "-", "o", "#000000"),
           "two": Style("Method II", "-.", "^", "#8a3d00"),
           "moments": Style("moments filter", ":", "D", "#0072b2"),
           "labels": Style("labels filter", (0, (6, 1, 1, 1, 1, 1)), "v", "#3a86c0"),
-          "products": Style("products filter", (0, (8, 2)), "P", "#003f66")}
+          "products": Style("products filter", (0, (8, 2)), "P", "#003f66"),
+          "tests": Style("tests with a public distribution", (0, (1, 1)), "X", "#5b2a86")}
 
 RIVAL_STYLES = {"X'y + BH": Style("X'y + BH", "-", "<", "0.55"),
                 "X'y + BH, covariance": Style("X'y + BH, covariance", "--", ">", "0.55"),

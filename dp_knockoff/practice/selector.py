@@ -38,7 +38,7 @@ from ..data.source import Source, open_source
 from ..filters.labels_method import LabelsMethod
 from ..filters.methods import METHODS, load_release, takes
 from ..filters.moments_method import MomentsMethod, check_bound
-from ..filters.products_method import ProductsMethod
+from ..filters.products_method import LawMethod
 from ..knockoffs.statistics import Statistic
 from ..paper.one_and_two import PaperMethod
 from ..privacy.ledger import Entry, Ledger, as_ledger, charged, epsilon_at
@@ -85,14 +85,14 @@ def _check_intercept(method: Method, intercept) -> None:
         raise InputError("fit_intercept", intercept, "is neither True nor False")
     if "intercept" in takes(method.word): return
     word = f"method={method.word!r}"
-    if not isinstance(method, ProductsMethod) and intercept:
+    if not isinstance(method, LawMethod) and intercept:
         raise InputError(
             "fit_intercept", True, f"is not possible with {word}, whose bounds are for models without one",
             "pass fit_intercept=False for data that public constants have centred, or use method='moments'")
-    if isinstance(method, ProductsMethod) and not intercept:
+    if isinstance(method, LawMethod) and not intercept:
         raise InputError(
             "fit_intercept", False, f"has no meaning for {word}, where the distribution centres the rows",
-            "leave it out, and pass ProductsMethod(..., response_center=...)")
+            f"leave it out, and pass {type(method).__name__}(..., response_center=...)")
 
 # %% ../../nbs/8_practice/selector.ipynb #69d36f89
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
@@ -146,7 +146,7 @@ _MAY_HOLD_MOMENTS = (Moments, ExactMoments, Source, str, os.PathLike, list, tupl
 def _check_bounds(method: Method, X, described: bool) -> None:
     "Rows need bounds, and moments in bounds have them; decided by the type: the data is not looked at yet"
     if described: return
-    if isinstance(method, (LabelsMethod, ProductsMethod)):
+    if isinstance(method, (LabelsMethod, LawMethod)):
         check_given("response_bound", method.response_bound,
                     "pass a public number, two to three standard deviations of the centred response, "
                     "or a dictionary with its range")
@@ -282,8 +282,8 @@ def _check_sums(method: Method, described: bool) -> None:
     how = "call fit, which takes a file or a function that returns chunks, too"
     if isinstance(method, LabelsMethod):
         raise InputError("method", "labels", "needs more than the sums that partial_fit keeps", how)
-    if isinstance(method, ProductsMethod) or getattr(method, "law", None) is not None:
-        problem = "draws a knockoff for every row, and partial_fit keeps none"
+    if isinstance(method, LawMethod) or getattr(method, "law", None) is not None:
+        problem = "looks at every row, and partial_fit keeps none"
         raise InputError("method", method.word, problem, how)
     if not isinstance(method, MomentsMethod): return
     once = "and partial_fit sees every row once"

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import InputError, check_option, check_positive, stream
 
 # %% auto #0
-__all__ = ['LEAST_STEPS', 'check_lattice', 'NumpySampler', 'SecureSampler', 'noisy_count', 'as_sampler']
+__all__ = ['LEAST_STEPS', 'check_lattice', 'NumpySampler', 'SecureSampler', 'as_sampler']
 
 # %% ../../nbs/3_privacy/samplers.ipynb #80f4ecc6
 def _check_release(

@@ -95,7 +95,7 @@ def bound_finding(
     change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
     return [Finding("response bound", found, change, max(better, _CAUSE))]
 
-def clamping(
+def _clamping(
     release,   # with a private count of clamped responses
     harm: str, # what clamping does to the result
 ) -> list:     # of Finding
@@ -116,7 +116,7 @@ def response_findings(
     size = np.sqrt((np.maximum(release.squares, 0.0) + 2 * release.square_sds) / release.n)
     better = sds * np.minimum(_USUAL_SDS * size / bounds, 1.0) # one per round
     factor = np.sqrt((better**-2.0).sum() / (sds**-2.0).sum())
-    return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + clamping(release, harm)
+    return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + _clamping(release, harm)
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #566cf48d
 _FAR_MEAN = 2.5      # standard deviations from zero from which a column wants another centre
@@ -134,7 +134,7 @@ def column_findings(
     "Columns of very different units, and columns whose mean is far from zero"
     return [*_unlike_units(names, G, sd, share, change, levels), *_far_means(names, G, sd, share, change)]
 
-def means_of(
+def _means_of(
     G: np.ndarray, # Gram matrix, a column of ones last if there is one
     p: int,        # number of columns beside it
     sd: float,     # standard deviation of the noise on its entries
@@ -147,7 +147,7 @@ def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, 
     "Columns that are far smaller than the spread of the largest"
     p, floor = len(names), max(2**.5 * sd, 1e-300)
     size2 = np.diag(G)[:p]
-    spread2 = size2 - means_of(G, p, sd)**2 * G[-1, -1]
+    spread2 = size2 - _means_of(G, p, sd)**2 * G[-1, -1]
     large, sure = spread2.max(), size2.clip(0) + 2 * floor
     unlike = (size2 * _UNLIKE**2 < large) & (sure * _SURELY_UNLIKE**2 < large)
     small = [j for j in np.flatnonzero(unlike) if names[j] not in levels]
@@ -160,7 +160,7 @@ def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, 
 
 def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
     "Columns whose mean is many times their spread"
-    p, means = len(names), means_of(G, len(names), sd)
+    p, means = len(names), _means_of(G, len(names), sd)
     size2, mean2 = np.diag(G)[:p], means**2 * G[-1, -1]
     noise = sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
     far = np.flatnonzero((size2 > 3 * 2**.5 * sd) & (mean2 > _FAR_MEAN**2 * (size2 - mean2 + noise)))
@@ -225,16 +225,21 @@ def moments_findings(
     def change(names): return _about_ranges(release.clip.ranges, names)
     columns = column_findings(release.columns[:p], release.gram, release.gram_sd, share, change, levels)
     if release.lost_intercept: columns = [one._replace(gain=np.inf) for one in columns] # they lost it
-    return [*_faults(release), *columns, *_row_bound(release, share), *_center(release, share),
-            *response_findings(release, share, "bends the model")]
+    found = [*_faults(release), *columns, *_row_bound(release, share), *_center(release, share)]
+    if release.rounds > 1: return found # their bounds come from the data
+    return found + bound_finding(float(release.bounds[0]), _response_size(release), gain(np.inf, share))
 
 def moments_warnings(
     release, # of moments of rows in bounds
 ) -> tuple:  # of sentences
     "What to know before its numbers are used"
     pairs = [_collinear_finding(pair) for pair in release.collinear()[:_NOTED]]
-    found = [*_faults(release), *pairs, *clamping(release, "bends the model")]
+    found = [*_faults(release), *pairs]
     return (*map(str, found), _YES_OR_NO) if release.yes_or_no else tuple(map(str, found))
+
+def _response_size(release) -> float:
+    "Root mean square of the responses, at most"
+    return float(np.sqrt((max(release.squares[0], 0.0) + 2 * release.square_sds[0]) / release.n))
 
 def _about_ranges(ranges: dict, names) -> str:
     "What to do about columns of very different units or far means"
@@ -246,7 +251,7 @@ def _about_ranges(ranges: dict, names) -> str:
 
 def _faults(release) -> list: # of Finding
     "A noisy Gram matrix, a lost intercept, lost columns"
-    zeta, lost, found = float(release.inverse[1]), release.lost(), []
+    zeta, lost, found = release.design.zeta, release.lost(), _clamping_faults(release)
     if zeta > _LARGELY_NOISE:
         much = "mostly" if zeta > 1 else "largely"
         text = f"The Gram matrix is {much} noise (ratio {zeta:.2g})."
@@ -260,11 +265,23 @@ def _faults(release) -> list: # of Finding
         found.append(Finding("intercept", text, change, _SURE_OF_IT))
     if lost:
         part = len(lost) / len(release.variables.index)
-        text = (f"Lost in the noise: {listed(lost)}; their effects cannot be seen, and others' effects "
-                "are not adjusted for them.")
-        change = "Pass ranges, or leave them out." if part < 1 else MORE
+        text = (f"Not identified: {listed(lost)}. Their effects cannot be told from noise or from those of "
+                "other columns, so they are not selected, and other effects are not adjusted for them.")
+        change = "Name columns that belong together as one group, pass ranges, or leave them out."
+        if part == 1: change = MORE
         found.append(Finding("lost columns", text, change, 1 + part / 4)) # of little effect on others
     return found
+
+def _clamping_faults(release) -> list: # of Finding
+    "Rounds that clamping would bias"
+    out, rounds = int((~release.kept).sum()), release.rounds
+    if not out: return []
+    text = f"In {out} of {rounds} rounds clamping residuals may bias estimates; these rounds are not used."
+    if rounds == 1: text = "So many responses are beyond the response bound that clamping may bias estimates."
+    if out < rounds: return [Finding("response bound", text, "Raise response_bound.", GENERAL)]
+    change = "Raise response_bound, use more rows, or pass noise='symmetric' if that is publicly known."
+    return [Finding("response bound", f"{text} Nothing can be trusted, so nothing is selected.", change,
+                    _SURE_OF_IT)]
 
 def _row_bound(release, share: float) -> list: # of Finding
     "A row bound far above the rows, or far below them"

@@ -40,21 +40,32 @@ def normal_sizes(
     V: np.ndarray,        # p x p: their covariance
     variables: Variables, # which columns belong together
     least=0.0,            # effects up to this size do not matter (columns that are variables only)
+    lost=None,            # (p, p): a projector on what is not to be tested; None: everything is
 ) -> np.ndarray:          # a number a variable
     "|z| of each variable; of other tests, the |z| that has their p-value"
     from scipy.special import log_ndtr, ndtri_exp
     se = np.sqrt(np.diag(V))
     z = np.abs(beta) / se
+    if lost is not None: z = np.where(np.diag(lost) > .5, 0.0, z)
     if np.any(least):
         log_p = np.logaddexp(log_ndtr(least / se - z), log_ndtr(-least / se - z))
         return np.maximum(-ndtri_exp(log_p - np.log(2)), 0.0)
     if not variables.grouped: return z
     sizes = np.empty(len(variables))
-    for j, df in enumerate(variables.sizes):
+    for j in range(len(variables)):
         own = variables.columns([j])
-        square = beta[own] @ np.linalg.solve(V[np.ix_(own, own)], beta[own])
-        sizes[j] = z[own[0]] if df == 1 else -ndtri_exp(_log_chi2_tail(square, df) - np.log(2))
+        kept = _kept(lost, own)
+        u, S = kept.T @ beta[own], kept.T @ V[np.ix_(own, own)] @ kept
+        df, square = len(u), u @ np.linalg.solve(S, u)
+        if len(own) == 1: sizes[j] = z[own[0]]
+        else: sizes[j] = -ndtri_exp(_log_chi2_tail(square, df) - np.log(2)) if df else 0.0
     return np.maximum(sizes, 0.0)
+
+def _kept(lost, own) -> np.ndarray: # (columns of the variable, directions)
+    "Unit vectors of what is tested of a variable"
+    if lost is None: return np.eye(len(own))
+    share, U = np.linalg.eigh(lost[np.ix_(own, own)])
+    return U[:, share < .5]
 
 def two_sided(
     z: np.ndarray, # of unit variance
@@ -309,13 +320,14 @@ def effects_of(
     width: float,         # half the width of intervals, in standard errors
     level: float,         # what they are for
     kind: str,            # and what they promise, in words
+    lost=None,            # a projector on what is not tested
 ) -> Effects:
     "The table of an estimate"
     A, offset = units
     p = len(variables.index)
     estimate, se = A @ beta + offset, np.sqrt(np.diag(A @ V @ A.T))
     z = estimate / se
-    sizes = normal_sizes(beta[:p], V[:p, :p], variables)
+    sizes = normal_sizes(beta[:p], V[:p, :p], variables, lost)
     pvalue = two_sided(np.append(sizes[list(variables.index)], z[p:]))
     owners = (*(variables.names[j] for j in variables.index), *names[p:])
     ends = estimate - width * se, estimate + width * se

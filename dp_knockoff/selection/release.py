@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -62,6 +62,8 @@ class Estimate:
     "Coefficients with their covariance (or a batch of them): what a release tells about the truth"
     beta: np.ndarray # (..., d): of all columns, the column of ones (if any) last
     V: np.ndarray    # (..., d, d): covariance of beta - truth
+    lost: np.ndarray | None = field(default=None, kw_only=True) # (p, p): a projector, within each variable,
+                     # on what cannot be told from other columns; None: everything can
 
 class Release:
     "What a method lets out of the data: all that follows is post-processing"
@@ -129,6 +131,12 @@ class Release:
     def estimate(self) -> Estimate | None:
         "Coefficients with their covariance, where the release has them"
         return None
+
+    def shown(self,
+        estimate: Estimate, # that rules read
+    ) -> Estimate:
+        "The estimate that tables show, where it is another one"
+        return estimate
 
     def in_units(self) -> tuple: # A (d x d), offset (d)
         "The map from the estimate's d coefficients to the units of the data: A beta + offset"
@@ -200,13 +208,13 @@ def _estimate_of(release: Release) -> Estimate:
     found = release.estimate()
     if found is not None: return found
     raise InputError(f"a release by method {release.method!r}", problem="has no estimate with a covariance",
-                     remedy="use method 'moments' or 'labels'")
+                     remedy="use method 'moments', 'labels' or 'tests'")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
     columns = [name for name in release.columns if name != INTERCEPT]
-    names = (*columns, INTERCEPT)[:len(e.beta)]
-    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind)
+    names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
+    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind, e.lost)
 
 # %% ../../nbs/4_selection/11_release.ipynb #a0fdb15a
 class SavedRelease(Release):

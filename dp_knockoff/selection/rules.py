@@ -36,7 +36,7 @@ from dp_knockoff.selection.inference import (
 
 # %% auto #0
 __all__ = ['SIMULATION', 'RULES', 'Privacy', 'Control', 'Guarantee', 'Conditions', 'Decision', 'Rule', 'KnockoffPlus', 'BH',
-           'BenjaminiYekutieli', 'DependentBH', 'EBH', 'check_rate', 'as_rule', 'rules_for']
+           'BenjaminiYekutieli', 'DependentBH', 'EBH', 'ExactEBH', 'check_rate', 'as_rule', 'rules_for']
 
 # %% ../../nbs/4_selection/rules.ipynb #2f6d6f76
 _Kind = Literal["exact", "asymptotic", "measured"]
@@ -156,6 +156,8 @@ class Conditions:
     marginal: tuple | None = None # the same for rules that read variances, no correlations; None: the same
     limit: str = ""               # in finite samples, or in which limit
     caveats: tuple = ()           # further sentences
+    variances_only: bool = False  # is the covariance of estimates without their correlations?
+    e_values: _Kind | None = None # null e-values have a mean of at most 1; None: there are none
 
 # %% ../../nbs/4_selection/rules.ipynb #b99ddd59
 @dataclass(frozen=True, eq=False)
@@ -262,10 +264,10 @@ def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     p = len(variables.index)
     beta, V = estimate.beta[:p], estimate.V[:p, :p]
     signs = effect_signs(np.append(beta, 0 * beta), variables)
-    if not np.any(least): return normal_sizes(beta, V, variables), signs
+    if not np.any(least): return normal_sizes(beta, V, variables, lost=estimate.lost), signs
     A, offset = release.in_units()
-    V = (A @ estimate.V @ A.T)[:p, :p]
-    return normal_sizes((A @ estimate.beta + offset)[:p], V, variables, least), signs
+    beta, V = (A @ estimate.beta + offset)[:p], (A @ estimate.V @ A.T)[:p, :p]
+    return normal_sizes(beta, V, variables, least, estimate.lost), signs
 
 def _least_of(rule, release):
     "The smallest effects that matter, one per column; 0: all do"
@@ -430,6 +432,8 @@ class DependentBH(Rule):
     name: ClassVar[str] = "dbh"
     title: ClassVar[str] = "dependence-adjusted Benjamini-Hochberg rule"
 
+    def kind(self, given): return None if given.variances_only else given.normal
+
     def check(self, given, variables, made=True):
         "Refuse what a release cannot answer"
         super().check(given, variables, made)
@@ -486,8 +490,39 @@ class EBH(Rule):
         return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
                 f"the e-BH threshold at {selection.fdr:g}, on average over {_DRAWS} draws of knockoffs.")
 
+@dataclass(frozen=True)
+class ExactEBH(Rule):
+    "e-BH with the e-values of a release that has them: bets on products, no knockoffs"
+    name: ClassVar[str] = "exact"
+    title: ClassVar[str] = "e-BH rule for exact e-values"
+    label: ClassVar[str] = "e"
+
+    def kind(self, given): return given.e_values
+
+    def check(self, given, variables, made=True):
+        "Refuse what a release cannot answer"
+        if given.e_values is not None: return
+        raise InputError("rule", self.name, "needs e-values, which tests of one round have, for "
+                         "normal or bounded columns of a public distribution", "choose another rule")
+
+    def guarantee(self, given, fdr):
+        caveat = "The rule is proved for e-values of any dependence."
+        limit = "in finite samples, for any response"
+        return Control("FDR", fdr, given.e_values, self.title, limit, given.requires,
+                       (caveat, *given.caveats))
+
+    def decide(self, release, estimate, fdr):
+        e = release.e_values()
+        threshold = ebh_threshold(e, fdr)
+        return Decision(e, _tested(release, estimate)[1], threshold, e >= threshold)
+
+    def best_rate(self, W): return EBH.best_rate(self, W)
+    def explain(self, selection):
+        return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
+                f"the e-BH threshold at {selection.fdr:g}.")
+
 # %% ../../nbs/4_selection/rules.ipynb #fab8e3b7
-RULES = {rule.name: rule for rule in (KnockoffPlus, BH, DependentBH, BenjaminiYekutieli, EBH)}
+RULES = {rule.name: rule for rule in (KnockoffPlus, BH, DependentBH, BenjaminiYekutieli, EBH, ExactEBH)}
 
 def check_rate(fdr):
     "A false discovery rate, or \"any\" for one that is chosen afterwards"

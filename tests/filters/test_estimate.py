@@ -6,25 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
-import dp_knockoff.filters.estimate as estimate
 from dp_knockoff.core.errors import stream
 from dp_knockoff.core.testing import assert_rate_at_most, assert_same_law, fires, refusal
 from dp_knockoff.data.clip import INTERCEPT, Clip
 from dp_knockoff.data.models import ar1, linear_model
 from dp_knockoff.data.moments import Moments
+from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.estimate import (
+    BIAS,
     CANONICAL,
+    Design,
     MomentRounds,
     PrivateMoments,
-    _shrunk_ratios,
     canonical,
-    denoised,
     estimate_coefficients,
-    inverse_bias,
-    ridge,
-    spread_of,
+    sampling_sds,
     unbiased_inverse,
 )
 from dp_knockoff.filters.moments_method import MomentsMethod
@@ -38,6 +35,7 @@ from watched import Trusted
 
 PUBLIC = dict(epsilon=1.0, delta=1e-3, row_bound=2.0, response_bound=5.0)
 PER_ROUND = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
+ANY_RELEASE = tuple(rule for rule in RULES if rule != "exact")  # which needs e-values
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +44,7 @@ def data(): return linear_model(3000, p=6, k=3, amplitude=1.0, rho=.4, random_st
 
 @dataclass(frozen=True, eq=False)
 class Drawn(MomentRounds):
-    "A batch of releases"
+    "A release that was drawn without rows and without an intercept"
     n: int
     gram: np.ndarray
     gram_sd: float
@@ -58,44 +56,38 @@ class Drawn(MomentRounds):
     square_sds: np.ndarray
     clamped: np.ndarray
     clamped_sd: float
-    weights: np.ndarray
+    excess: np.ndarray
+    weights: float
     weights_sd: float
     variances: np.ndarray
-    variance_sd: np.ndarray
+    variance_sd: float
+    assumes: str = "any"
+    one: float = 0.0
 
 
-def drawn(S, beta, n, N, gram_sd=1e-6, product_sd=1e-6, square_sd=1e-6, sigma=0.0, seed=0, starts=(0.0,),
+def noise_on_gram(rng, d, sd):
+    "Symmetric, sd off the diagonal and sqrt(2) of it on it"
+    E = np.triu(rng.standard_normal((d, d)), 1)
+    return sd * (E + E.T + np.sqrt(2) * np.diag(rng.standard_normal(d)))
+
+
+def drawn(S, beta, n, rng, gram_sd=1e-6, product_sd=1e-6, square_sd=1e-6, sigma=0.0, starts=(0.0,),
           variance_noise=1e-6):
-    "N releases of data with X'X = S, truth beta and noise level sigma, from these starts, nothing clamped"
-    rng = np.random.default_rng(seed)
+    "A release of data with X'X = S, truth beta and noise level sigma, from these starts, nothing clamped"
     d, starts = len(beta), [np.broadcast_to(start, len(beta)) for start in starts]
-    E = np.triu(rng.standard_normal((N, d, d)))
-    E[:, range(d), range(d)] /= np.sqrt(2)
-    gram = S + gram_sd * (E + E.transpose(0, 2, 1))
-    Xtw = sigma * rng.standard_normal((N, d)) @ np.linalg.cholesky(S).T
-    wtw = (Xtw @ np.linalg.inv(S) * Xtw).sum(1) + sigma**2 * rng.chisquare(n - d, N)
-    parts = []
-    for start in starts:
-        left = beta - start
-        products = S @ left + Xtw + product_sd * rng.standard_normal((N, d))
-        squares = left @ S @ left + 2 * Xtw @ left + wtw + square_sd * rng.standard_normal(N)
-        bound = 5 * np.sqrt((left @ S @ left + n * sigma**2) / n)
-        parts.append((products, squares, np.tile(start, (N, 1)), np.full(N, bound), np.full(N, product_sd),
-                      np.full(N, square_sd), np.zeros(N)))
-    parts = [np.array(part) for part in zip(*parts)]
+    gram = S + noise_on_gram(rng, d, gram_sd)
+    u = sigma * np.linalg.cholesky(S) @ rng.standard_normal(d)
+    uu = u @ np.linalg.solve(S, u) + sigma**2 * rng.chisquare(n - d)
+    left = [beta - start for start in starts]
+    products = np.array([S @ one + u + product_sd * rng.standard_normal(d) for one in left])
+    squares = np.array([one @ S @ one + 2 * u @ one + uu + square_sd * rng.standard_normal() for one in left])
+    some, k = np.ones(len(starts)), len(starts)
     Q, _ = unbiased_inverse(gram, gram_sd)
     along = sigma**2 * (Q @ S * Q).sum(-1) / (Q**2).sum(-1)
-    variance_sd = variance_noise * along.mean(1)
-    variances = along + variance_sd[:, None] * rng.standard_normal(along.shape)
-    if len(starts) == 1: variances, variance_sd = np.empty((N, 0)), np.zeros(N)
-    return Drawn(n, gram, gram_sd, *parts, 1e-6, np.full(N, float(n)), 1e-6, variances, variance_sd)
-
-
-def one_of(batch, k):
-    "Release k of a batch"
-    rounds = {name: getattr(batch, name)[:, k] for name in PER_ROUND}
-    own = {name: getattr(batch, name)[k] for name in ("gram", "weights", "variances", "variance_sd")}
-    return replace(batch, **rounds, **own)
+    variance_sd = variance_noise * along.mean()
+    variances = along + variance_sd * rng.standard_normal(d) if k > 1 else np.empty(0)
+    return Drawn(n, gram, gram_sd, products, squares, np.array(starts), 5 * some, product_sd * some,
+                 square_sd * some, 0 * some, 1e-6, 0 * some, float(n), 1e-6, variances, variance_sd)
 
 
 def standardised(e, beta):
@@ -103,242 +95,118 @@ def standardised(e, beta):
     return (e.beta - beta) / np.sqrt(np.diagonal(e.V, axis1=-2, axis2=-1))
 
 
-# ---------------------------------------------------------------- clamped residuals
+# ---------------------------------------------------------------- the design
 
-def test_the_spread_before_clamping_follows_from_the_mean_square_after_it():
-    "Against integrals: spreads from a thirtieth of the bound to four times it"
-    x = np.linspace(-9, 9, 200_001)
-    density = np.exp(-x**2 / 2) / np.exp(-x**2 / 2).sum()
-    for spread in (.03, .2, .33, .5, 1.0, 4.0):
-        found, share = spread_of(density @ np.minimum((spread * x)**2, 1))
-        assert np.isclose(found, spread, rtol=2e-3) and np.isclose(share, 2 * ndtr(-1 / spread), atol=2e-4)
-
-
-def test_mean_squares_that_no_spread_has_are_taken_for_the_nearest():
-    found, share = spread_of(np.array([-1.0, 0.0, .3, .97, 1.0, 7.0]))
-    assert np.isclose(found[0], .02) and found[0] == found[1] < found[2] < found[3]
-    assert found[3] == found[4] == found[5] < 50
-    assert share[0] == 0 and .9 < share[5] < 1
-
-
-def test_residuals_are_those_of_the_bounds_and_the_count():
-    n, bounds = 1000, np.array([2.0, 2.0, 2.0])
-    r = replace(drawn(np.eye(2), np.ones(2), n, 1, sigma=1.0, starts=(0, 0, 0)), bounds=bounds[:, None],
-                squares=n * np.array([[.5], [1.0], [1.0]]), clamped=np.array([[2.0], [200.0], [900.0]]))
-    sd, normal, share = r.residuals
-    found = [spread_of(v / 4) for v in (.5, 1.0, 1.0)]
-    assert np.allclose(sd[:, 0], [2 * spread for spread, _ in found])
-    assert np.allclose(normal[:, 0], [least for _, least in found])
-    assert np.allclose(share[:, 0], [found[0][1], .2, .5])
+def test_the_noise_of_a_centred_and_whitened_matrix_is_that_of_the_release():
+    "Whatever the means: sd off the diagonal, sqrt(2) of it on it, all entries uncorrelated"
+    rng, d = stream(0, "white"), 5
+    truth = 1000 * np.eye(d)
+    truth[-1, :-1] = truth[:-1, -1] = [800, -300, 0, 2000]
+    truth[:-1, :-1] += np.outer(truth[-1, :-1], truth[-1, :-1]) / 1000
+    exact = Design(truth, 1e-9, d - 1)
+    to_white = exact.centring @ exact.whitening
+    noise = np.array([to_white.T @ noise_on_gram(rng, d, 3.0) @ to_white for _ in range(4000)])
+    rows, columns = np.triu_indices(d - 1)
+    entries = noise[:, rows, columns] / np.where(rows == columns, 3 * np.sqrt(2), 3)
+    assert_same_law(entries, rng.standard_normal(entries.shape))
+    assert np.allclose(exact.white, 1000 * exact.whitening @ exact.whitening)
 
 
-def test_responses_that_are_bounded_by_nature_are_not_taken_for_clamped():
-    "A yes or no in bounds that just hold it: nothing was clamped, so nothing is corrected"
-    n = 1000
-    one = drawn(np.eye(2), np.ones(2), n, 1, sigma=1.0, starts=(0,))
-    for square, sd in ((1.0, 1.0), (.8, np.sqrt(.8))):
-        r = replace(one, bounds=np.array([[1.0]]), squares=np.array([[n * square]]),
-                    clamped=np.array([[0.0]]))
-        assert np.allclose([r.residuals[0][0, 0], r.residuals[2][0, 0]], [sd, 0.0])
-    spread, normal = spread_of(.8)
-    clamped = replace(r, clamped=np.array([[n * normal]]))
-    least = min(normal, .5)
-    assert np.allclose([clamped.residuals[0][0, 0], clamped.residuals[2][0, 0]], [spread, least])
+def test_without_noise_a_design_gives_least_squares_with_an_intercept():
+    rng = stream(0, "design")
+    X = np.column_stack([rng.standard_normal((500, 3)) + [5, 0, -2], np.full(500, 2.0)])
+    y = X @ [1.0, 0, .5, 30] + rng.standard_normal(500)
+    D = Design(X.T @ X, 1e-9, 3)
+    step = D.Q @ (X.T @ y)
+    assert np.allclose(D.with_intercept(step, X.T @ y), np.linalg.lstsq(X, y, rcond=None)[0])
+    assert np.allclose(D.inverse, np.linalg.inv(X.T @ X)[:3, :3])
+    assert np.isclose(D.size(500)**2, np.trace(D.white) / 1500)
 
+
+def test_the_intercept_of_a_start_is_not_shrunk():
+    "A response far from its centre that no column explains: the start is its mean, in full"
+    rng = stream(0, "intercept")
+    X = rng.standard_normal((4000, 8))
+    public = dict(epsilon=1.0, delta=1e-5, row_bound=2.8, response_bound=40.0)
+    r = MomentsMethod(**public).release(X, 20 + rng.standard_normal(4000), simulation=True, random_state=0)
+    assert np.allclose(r.starts[1:, -1], 20, atol=2) and abs(r.starts[2, -1] - 20) < .5
 
 
 # ---------------------------------------------------------------- rounds as one
 
-def clamped_rounds():
-    "A batch of two releases of three rounds in which a tenth was clamped"
+def three_rounds():
     beta = np.array([1.0, -2, .5, 0])
-    r = drawn(400 * ar1(4, .4), beta, 500, 2, 15.0, 20.0, 20.0, 1.0, starts=(0.0, .5 * beta, .9 * beta))
-    clamped = r.n * np.array([.02, .1, .3])[:, None] * [1.0, 1.2]
-    return replace(r, clamped=clamped, product_sds=r.product_sds * [[1.0], [.5], [.2]])
+    starts = (0.0, .5 * beta, .9 * beta)
+    r = drawn(400 * ar1(4, .4), beta, 500, stream(0, "rounds"), 15.0, 20.0, 20.0, 1.0, starts)
+    return replace(r, clamped=500 * np.array([.02, .1, .7]), product_sds=r.product_sds * [1.0, .5, .2])
 
 
-def test_rounds_are_weighted_by_the_precision_of_their_products():
-    r = clamped_rounds()
-    center, uncertainty, error = np.full((2, 4), .3), np.array([.1, 2.0]), np.array([9.0, 400.0])
-    shares = r.shares_for(center, uncertainty, error)
-    assert shares.shape == (3, 2) and np.allclose(shares.sum(0), 1, rtol=1e-12)
-    for i in range(2):
-        g = denoised(r.gram[i], r.gram_sd)[0].mean()
-        precision = []
-        for k in range(3):
-            cut = max(r.clamped[k, i] / r.n, spread_of(r.squares[k, i] / (r.n * r.bounds[k, i]**2))[1])
-            left2 = np.sum((center[i] - r.starts[k, i])**2) + uncertainty[i]
-            precision.append(1 / (r.product_sds[k, i]**2 + (error[i] + (cut * g)**2 / 4) * left2))
-        assert np.allclose(shares[:, i], np.divide(precision, sum(precision)))
+def test_rounds_are_weighted_by_the_precision_of_their_products_and_not_used_if_clamping_biases():
+    r, center = three_rounds(), np.full(4, .3)
+    inside = np.array([.98, .9, .5]) # shares beyond one half are not believed
+    left2 = ((center - r.starts)**2).sum(1) + .1
+    precision = 1 / ((r.product_sds / inside)**2 + 9.0 * left2)
+    assert np.allclose(r.inside, inside)
+    assert np.allclose(r.shares_for(center, .1, 9.0), precision / precision.sum(), rtol=1e-12)
+    some = replace(r, excess=np.array([.5, 1.01, 1.0]))
+    used = precision * [1, 0, 1]
+    assert np.allclose(some.shares_for(center, .1, 9.0), used / used.sum())
+    assert replace(r, excess=np.full(3, 2.0)).shares_for(center, .1, 9.0).tolist() == [0, 0, 1]
+    assert not replace(r, excess=np.full(3, 2.0)).kept.any()
+    assert replace(r, excess=np.full(3, 2.0), assumes="symmetric").kept.all()
 
 
 def test_combined_rounds_are_their_weighted_sums():
     "Starts as they are; products, and their noise, over the shares inside"
-    r = clamped_rounds()
-    shares = np.array([[.2, .1], [.3, .3], [.5, .6]])
+    r, shares = three_rounds(), np.array([.2, .3, .5])
     start, products, noise = r.combined(shares)
-    inside = 1 - r.residuals[2]
-    assert np.allclose(inside[2], 1 - np.array([.3, .36]))
-    for i in range(2):
-        assert np.allclose(start[i], sum(shares[k, i] * r.starts[k, i] for k in range(3)))
-        assert np.allclose(products[i], sum(shares[k, i] / inside[k, i] * r.products[k, i] for k in range(3)))
-        sds = shares[:, i] / inside[:, i] * r.product_sds[:, i]
-        assert np.isclose(noise[i], sds @ sds)
+    assert np.allclose(start, sum(a * one for a, one in zip(shares, r.starts)))
+    assert np.allclose(products, sum(a / i * one for a, i, one in zip(shares, r.inside, r.products)))
+    assert np.isclose(noise, ((shares / r.inside * r.product_sds)**2).sum())
 
 
-def test_a_guess_comes_from_the_last_round_and_then_from_all():
-    r = clamped_rounds()
-    found, left = r.guess
-    sd, _, cut = r.residuals
-    for i in range(2):
-        lam, U, error = denoised(r.gram[i], r.gram_sd)
-        last = r.products[-1, i] / (1 - cut[-1, i])
-        step, uncertainty = ridge((lam, U), last, r.product_sds[-1, i]**2, sd[-1, i]**2, error)
-        one = one_of(r, i)
-        shares = one.shares_for(r.starts[-1, i] + step, uncertainty, error)
-        start, products, noise = one.combined(shares)
-        step, uncertainty = ridge((lam, U), products, noise, sd[-1, i]**2, error)
-        assert np.allclose(found[i], start + step) and np.isclose(left[i], uncertainty)
-
-
-def test_without_noise_the_guess_is_the_truth():
+def test_without_noise_any_rounds_give_the_truth():
     S, beta = 1000 * ar1(5, .5), np.array([1.0, 0, -1, .5, 0])
     for starts in ((0.0,), (0.0, .9 * beta), (3.0, -2.0, 1.0)):
-        r = drawn(S, beta, 1000, 3, sigma=1e-3, starts=starts)
-        found, left = r.guess
-        assert np.allclose(found, beta, atol=.05) and (left < .1).all() and (left >= 0).all()
-
-
-# ---------------------------------------------------------------- the next bound
-
-AFTER = np.array([1.0, .5, 0, 0, 1, -.5])
-
-
-def after(product_sd, gram_sd=1e-3, trials=200, **options):
-    "Releases of 3000 rows with this much noise on the products, and mean squares of their next residuals"
-    S = 3000 * ar1(6, .4)
-    options = dict(sigma=1.0, square_sd=1.0) | options
-    r = drawn(S, AFTER, 3000, trials, gram_sd, product_sd, **options)
-    start, bound = r.next_start()
-    left = AFTER - start
-    return r, start, bound, (left @ S * left).sum(1) / 3000 + options["sigma"]**2
-
-
-@pytest.mark.parametrize("product_sd", [1, 300, 1000, 2000, 5000])
-def test_the_next_bound_is_three_standard_deviations_of_the_next_residuals(product_sd):
-    "Whether little or much of the estimate is noise: hardly below, and not by more than a third above"
-    _, _, bound, square = after(product_sd)
-    assert 2.9 < np.sqrt(np.mean(bound**2) / np.mean(square)) < (3.5 if product_sd < 500 else 4)
-
-
-def test_the_next_bound_by_hand():
-    settled = after(30, trials=2, starts=(0.0, .95 * AFTER))[0]
-    assert (settled.next_start()[1] > 1.1 * settled.bounds[-1] / 4).all()
-    for r in (clamped_rounds(), after(500, 100.0, trials=2)[0], settled):
-        start, bound = r.next_start()
-        sd, _, _ = r.residuals
-        for i in range(2):
-            lam, U, error = denoised(r.gram[i], r.gram_sd)
-            step = start[i] - r.starts[-1, i]
-            size2 = step @ step
-            explained = step @ (U * lam) @ U.T @ step
-            room2 = r.square_sds[-1, i]**2 + 4 * r.product_sds[-1, i]**2 * size2 + 2 * error * size2**2
-            square = sd[-1, i]**2 + (np.sqrt(room2) - explained) / r.n
-            heavy = r.clamped[:, i] - 2 * r.clamped_sd > (r.residuals[1][:, i] + .01) * r.n
-            last = r.bounds[-1, i]
-            expected = np.clip(3 * 1.6**heavy.sum() * np.sqrt(max(square, 0)), last / 4, 2 * last)
-            assert np.isclose(bound[i], expected)
-        assert np.allclose(start, r.guess[0])
-
-
-def test_a_bound_falls_to_a_quarter_at_most_and_doubles_at_most():
-    r, _, bound, _ = after(1.0, sigma=1e-3, trials=3)
-    assert np.allclose(bound, r.bounds[-1] / 4)
-    small = r.bounds / 100
-    tight = replace(r, bounds=small, squares=.97 * r.n * small**2, products=0 * r.products)
-    assert np.allclose(tight.next_start()[1], 2 * tight.bounds[-1])
-
-
-def test_bounds_widen_with_every_round_of_heavy_tails():
-    "A count that is two of its standard deviations and a per cent above a normal one's means heavy tails"
-    r, _, plain, _ = after(30, trials=2, starts=(.9 * AFTER, .95 * AFTER, AFTER))
-    last = replace(r, clamped_sd=5.0)
-    tails = {(0, 0, 0): 0, (0, 41, 0): 1, (41, 0, 41): 2, (39, 39, 39): 0, (41, 41, 41): 3}
-    for counts, heavy in tails.items():
-        clamped = np.array(counts, dtype=float)[:, None] * np.ones(2)
-        wide = replace(last, clamped=clamped).next_start()[1]
-        assert np.allclose(wide, np.minimum(1.6**heavy * plain, 2 * r.bounds[-1]), rtol=.06), counts
-    assert (2.5 * plain < 2 * r.bounds[-1]).all()
-
-
-@pytest.mark.parametrize("product_sd", [1000, 2000])
-def test_a_start_that_is_shrunk_is_closer_to_the_truth(product_sd):
-    "Closer than the estimate itself, and than nothing"
-    r, start, *_ = after(product_sd)
-    found = estimate_coefficients(r, sigma=1.0).beta
-    shrunk, whole, nothing = (np.mean(np.sum((b - AFTER)**2, -1)) for b in (start, found, 0 * AFTER))
-    assert shrunk < .85 * whole and shrunk < nothing
-
-
-def test_nothing_but_noise_is_not_subtracted():
-    r, start, *_ = after(10**6)
-    ratios = np.linalg.norm(start, axis=1) / np.linalg.norm(estimate_coefficients(r, sigma=1.0).beta, axis=1)
-    assert np.median(ratios) < .15
-
-
-# ---------------------------------------------------------------- coefficients
-
-def test_a_batch_is_estimated_one_by_one():
-    S, beta = 400 * ar1(5, .5), np.array([1.0, 0, -1, .5, 0])
-    for starts in ((0.0,), (0.0, .3, .9 * beta)):
-        batch = drawn(S, beta, 10**4, 7, 40.0, 40.0, 40.0, 1.0, starts=starts, variance_noise=.1)
-        for sigma in (None, 2.0):
-            together = estimate_coefficients(batch, sigma)
-            for k in range(7):
-                one = estimate_coefficients(one_of(batch, k), sigma)
-                for name in ("beta", "V", "theta", "size2", "zeta", "sigma"):
-                    assert np.allclose(getattr(one, name), getattr(together, name)[k]), name
-                assert np.allclose(one.shares, together.shares[:, k])
-                start = (one.shares[:, None] * batch.starts[:, k]).sum(0)
-                assert np.allclose(one.beta, start + one.theta)
-
-
-def test_estimates_are_unbiased_in_spite_of_the_noise_on_the_gram_matrix():
-    "Thirty columns, a fifth of whose inverse is noise: without the shift all would come out too large"
-    beta = np.zeros(30)
-    beta[:3] = 1, -1, .5
-    S, kappa = 1000 * np.eye(30), 1000 * np.sqrt(.2 / 30)
-    r = drawn(S, beta, 10**6, 1000, gram_sd=kappa)
-    e = estimate_coefficients(r, sigma=0.0)
-    assert .15 < e.zeta.mean() < .3 and np.abs(e.beta.mean(0) - beta).max() < .03
-    plain = np.linalg.solve(r.gram, r.products[0][..., None])[..., 0].mean(0)
-    assert plain[0] > 1.15
-
-
-@pytest.mark.parametrize("starts", [(0.0,), (0.0, 1.0), (2.0, .5, -1.0)], ids=str)
-def test_without_noise_any_rounds_give_the_truth(starts):
-    S, beta = 1000 * ar1(5, .5), np.array([1.0, 0, -1, .5, 0])
-    e = estimate_coefficients(drawn(S, beta, 1000, 2, sigma=1e-6, starts=starts))
-    assert np.allclose(e.beta, beta, atol=1e-4) and np.allclose(e.shares.sum(0), 1)
+        r = drawn(S, beta, 1000, stream(0, "truth"), sigma=1e-6, starts=starts)
+        e = estimate_coefficients(r)
+        assert np.allclose(r.guess[0], beta, atol=.05) and r.guess[1] >= 0
+        assert np.allclose(e.beta, beta, atol=1e-4) and np.isclose(e.shares.sum(), 1)
 
 
 def test_a_start_at_the_truth_carries_the_weight_when_the_gram_matrix_is_noisy():
     S, beta = 1000 * ar1(5, .5), np.array([4.0, 0, -4, 2, 0])
-    e = estimate_coefficients(drawn(S, beta, 1000, 50, 60.0, 10.0, sigma=1.0, starts=(0.0, beta)))
-    assert (e.shares[1] > .9).all() and np.abs(e.beta - beta).max() < .5
-    far = estimate_coefficients(drawn(S, beta, 1000, 50, 60.0, 10.0, sigma=1.0, starts=(0.0,)))
-    assert np.mean((far.beta - beta)**2) > 10 * np.mean((e.beta - beta)**2)
+    rng = stream(0, "weight")
+    near, far = ([estimate_coefficients(drawn(S, beta, 1000, rng, 60.0, 10.0, sigma=1.0, starts=starts))
+                  for _ in range(50)] for starts in ((0.0, beta), (0.0,)))
+    assert min(e.shares[1] for e in near) > .9
+    errors = [np.mean([(e.beta - beta)**2 for e in some]) for some in (near, far)]
+    assert errors[1] > 10 * errors[0]
 
 
-# ---------------------------------------------------------------- the covariance
+def test_a_start_that_is_shrunk_is_closer_to_the_truth_and_noise_is_not_subtracted():
+    S, beta, rng = 3000 * ar1(6, .4), np.array([1.0, .5, 0, 0, 1, -.5]), stream(0, "start")
+    some = [drawn(S, beta, 3000, rng, 1e-3, 2000.0, 1.0, 1.0) for _ in range(200)]
+    starts = np.array([r.guess[0] for r in some])
+    found = np.array([estimate_coefficients(r).beta for r in some])
+    shrunk, whole = (((b - beta)**2).sum(1).mean() for b in (starts, found))
+    assert shrunk < .85 * whole and shrunk < beta @ beta
+    noise = [drawn(S, beta, 3000, rng, 1e-3, 1e6, 1.0, 1.0) for _ in range(100)]
+    sizes = [np.linalg.norm(r.guess[0]) / np.linalg.norm(estimate_coefficients(r).beta) for r in noise]
+    assert np.median(sizes) < .15
 
-def test_noise_on_the_gram_matrix_counts_twice_along_the_truth():
-    "(E beta)_j has variance kappa^2 (|beta|^2 + beta_j^2): an estimate off the direction of beta varies less"
-    beta, S = np.array([3.0, 0, 0, 0]), 100 * np.eye(4)
-    e = estimate_coefficients(drawn(S, beta, 10**6, 8000, gram_sd=3.0), sigma=0.0)
-    z2 = np.mean(standardised(e, beta)**2, axis=0)
-    assert np.abs(z2 - 1).max() < .1
-    assert 1.8 < np.var(e.beta[:, 0]) / np.var(e.beta[:, 1]) < 2.2
+
+# ---------------------------------------------------------------- coefficients and their covariance
+
+def test_estimates_are_unbiased_in_spite_of_the_noise_on_the_gram_matrix():
+    "Thirty columns, a fifth of whose inverse is noise: without the shift all would come out too large"
+    beta = np.append([1, -1, .5], np.zeros(27))
+    kappa, rng = 1000 * np.sqrt(.2 / 30), stream(0, "unbiased")
+    some = [drawn(1000 * np.eye(30), beta, 10**6, rng, kappa) for _ in range(800)]
+    found = [estimate_coefficients(r, 0.0) for r in some]
+    assert .15 < np.mean([e.zeta for e in found]) < .3
+    assert np.abs(np.mean([e.beta for e in found], 0) - beta).max() < .04
+    assert np.mean([np.linalg.solve(r.gram, r.products[0])[0] for r in some]) > 1.15
 
 
 SOURCES = {"regression": dict(sigma=2.0), "products": dict(product_sd=20.0),
@@ -350,178 +218,94 @@ SOURCES = {"regression": dict(sigma=2.0), "products": dict(product_sd=20.0),
 def test_the_covariance_is_that_of_the_errors(name, rounds):
     "Each source of noise alone, and all: errors whitened by V have variance 1 in every direction"
     beta, S = np.array([1.0, 0, -1, .5, 0]), 400 * ar1(5, .5)
-    scales = SOURCES[name]
+    scales, rng = SOURCES[name], stream(0, f"{name} {rounds}")
     starts = ((0.0,), (0.0, .2, -.3))[rounds > 1]
-    e = estimate_coefficients(drawn(S, beta, 10**6, 6000, **scales, starts=starts), scales.get("sigma", 0.0))
-    root = np.linalg.inv(np.linalg.cholesky(e.V.mean(0)))
-    errors = (e.beta - beta) @ root.T
-    assert np.abs(errors.mean(0)).max() < .08
+    drawings = (drawn(S, beta, 10**6, rng, **scales, starts=starts) for _ in range(2000))
+    some = [estimate_coefficients(r, scales.get("sigma", 0.0)) for r in drawings]
+    root = np.linalg.inv(np.linalg.cholesky(np.mean([e.V for e in some], 0)))
+    errors = np.array([root @ (e.beta - beta) for e in some])
+    assert np.abs(errors.mean(0)).max() < .12
     lam = np.linalg.eigvalsh(np.cov(errors.T))
-    assert .85 < lam[0] and lam[-1] < 1.15
+    assert .8 < lam[0] and lam[-1] < 1.2
 
 
 def test_the_size_of_the_truth_is_estimated_without_the_noise():
-    beta, S = np.array([1.0, 0, -1, .5, 0]), 400 * ar1(5, .5)
+    beta, S, rng = np.array([1.0, 0, -1, .5, 0]), 400 * ar1(5, .5), stream(0, "size")
     scales = dict(sigma=4.0, product_sd=40.0, gram_sd=15.0)
-    e = estimate_coefficients(drawn(S, beta, 10**6, 6000, **scales), sigma=4.0)
-    assert abs(e.size2.mean() / (beta @ beta) - 1) < .12 and (e.theta**2).sum(-1).mean() > 1.1 * (beta @ beta)
-    nothing = estimate_coefficients(drawn(S, 0 * beta, 10**6, 500, **scales), sigma=4.0)
-    assert (nothing.size2 >= 0).all() and np.mean(nothing.size2 == 0) > .3
+    e = [estimate_coefficients(drawn(S, beta, 400, rng, **scales), 4.0) for _ in range(2000)]
+    assert abs(np.mean([one.size2 for one in e]) / (beta @ beta) - 1) < .15
+    assert np.mean([one.theta @ one.theta for one in e]) > 1.1 * (beta @ beta)
 
 
-def by_hand(r, shares, sigma):
-    "Coefficients, V (but for the bias of Q) and sigma of a release, from the shares of its rounds"
-    Q, zeta = unbiased_inverse(r.gram, r.gram_sd)
-    d, kappa2 = len(Q), r.gram_sd**2
-    spread, normal = spread_of(r.squares / (r.n * r.bounds**2))
-    inside = 1 - np.clip(r.clamped / r.n, normal, .5)
-    products = (shares / inside) @ r.products
-    noise = np.sum((shares / inside * r.product_sds)**2)
-    theta = Q @ products
-    size2 = theta @ theta
-    rss = r.n * (spread[-1] * r.bounds[-1])**2
-    if len(shares) == 1:
-        explained = theta @ products - noise * np.trace(Q)
-        room = np.sqrt(r.square_sds[0]**2 + 4 * noise * size2 + 2 * kappa2 * size2**2)
-        rss = np.clip(rss - explained + .25 * room, 0, rss + r.square_sds[0])
-    variance = rss / (max(r.weights, r.weights_sd) * (1 - d / r.n)) if sigma is None else sigma**2
-    ratios = np.full(d, variance)
-    if sigma is None and len(shares) > 1:
-        squares = np.maximum(r.squares, r.square_sds)
-        longer = np.sum(shares / inside * np.sqrt(np.minimum(squares / squares[-1], 1)))
-        scale = np.array([Q[j] @ Q[j] / Q[j, j] for j in range(d)]) * longer**2
-        ratios = _shrunk_ratios(r.variances * scale, (r.variance_sd * scale)**2)
-    known = np.diag(np.sqrt(ratios)) @ Q @ np.diag(np.sqrt(ratios)) + noise * Q @ Q
-    spread2 = np.sum(known**2)
-    chance = np.sqrt(2 * spread2 + 4 * max(theta @ known @ theta - spread2, 0))
-    left = np.clip(size2 - np.trace(known) + .15 * chance, 0, size2)
-    along = np.outer(theta, theta) / size2
-    left = left / (1 + zeta + kappa2 * np.trace(Q @ along @ Q))
-    V = known + kappa2 * left * Q @ (np.eye(d) + along) @ Q
-    return shares @ r.starts + theta, V, np.sqrt(variance)
+def test_variances_are_those_released_as_far_as_noise_lets_and_never_near_zero():
+    "A released variance of zero, or below, by chance: that of even noise takes its place"
+    S, beta = 1000 * np.eye(4), np.zeros(4)
+    r = drawn(S, beta, 1000, stream(0, "variances"), sigma=1.0, starts=(0.0, 0.0))
+    exact = replace(r, variances=1000 * np.array([1.0, 4, .25, 9]), variance_sd=1e-6)
+    assert np.allclose(sampling_sds(exact, 1.0), [1, 2, .5, 3], rtol=1e-3)
+    noisy = replace(r, variances=np.array([-900.0, 0, 100, 5000]), variance_sd=2000.0)
+    assert np.allclose(sampling_sds(noisy, 1.0), 1, atol=.15) and sampling_sds(noisy, 1.0).min() > .9
 
 
-def plausible(r):
-    "Squared sizes of coefficients: columns explain the responses together, the intercept their means"
-    d = len(r.columns)
-    sizes = r.squares[0] / (d * np.maximum(np.diag(r.gram), np.sqrt(2) * r.gram_sd))
-    if not r.clip.intercept: return sizes
-    ones = r.clip.one * r.weights
-    means, response = r.gram[:-1, -1] / ones, r.products[0][-1] / ones
-    center, left = r.guess
-    sizes[-1] = (response**2 + np.sum(means**2 * (center[:-1]**2 + left / d))) / r.clip.one**2
-    return sizes
+def test_clamping_widens_intervals_by_what_it_may_bias():
+    r = drawn(1000 * np.eye(4), np.ones(4), 1000, stream(0, "wider"), 5.0, 5.0, 5.0, 1.0, (0.0, .9))
+    some, most = (estimate_coefficients(replace(r, excess=np.array(e))) for e in ([0.0, 0], [.2, .9]))
+    assert np.allclose(most.V, some.V * (1 + (BIAS * .9)**2), rtol=1e-12)
+    lost = estimate_coefficients(replace(r, excess=np.array([5.0, .9])))
+    assert lost.shares[0] == 0 and np.isfinite(lost.V).all()
 
 
-@pytest.mark.parametrize("sigma", [None, .8])
-@pytest.mark.parametrize("rounds", [1, 2, 4])
-def test_estimate_formula(data, rounds, sigma):
-    "Step by step; what the bias of Q adds to V is B D B' with the bias B and a diagonal D of squared sizes"
-    X, y, _ = data
-    for options in (dict(), dict(response_bound=1.0, row_bound=6.0), dict(epsilon=.3, intercept=False)):
-        method = MomentsMethod(**{**PUBLIC, **options}, rounds=rounds)
-        r = method.release(X, y, simulation=True, random_state=0)
-        if sigma is not None: r = r.knowing(sigma)
-        e = r.estimate()
-        shares = r.shares_for(*r.guess, r.gram_sd**2)
-        beta, V, level = by_hand(r, shares, sigma)
-        assert np.allclose(e.shares, shares) and np.allclose(e.beta, beta) and np.isclose(e.sigma, level)
-        assert (e.V == e.V.T).all()
-        size, bias = np.abs(V).max(), inverse_bias(r.gram, r.gram_sd)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(estimate, "inverse_bias", lambda gram, sd: np.zeros_like(gram))
-            without = r.estimate().V
-            patch.setattr(estimate, "inverse_bias", lambda gram, sd: np.eye(len(gram)))
-            sizes = r.estimate().V - without
-        assert np.allclose(without, V, rtol=1e-9, atol=1e-12 * size)
-        assert np.allclose(sizes, np.diag(plausible(r)), rtol=1e-9, atol=1e-9)
-        assert np.allclose(e.V - without, bias @ sizes @ bias.T, rtol=1e-6, atol=1e-10 * size)
+# ---------------------------------------------------------------- what is not identified
+
+def nearly_collinear(n=20_000, r=.9999):
+    "Columns a and b are nearly the same, c is a constant, d and e are plain"
+    rng = stream(0, "twins")
+    X = rng.standard_normal((n, 5))
+    X[:, 1], X[:, 2] = r * X[:, 0] + np.sqrt(1 - r**2) * X[:, 1], 1.0
+    return X, rng
 
 
-# ---------------------------------------------------------------- ratios of variances
-
-def test_ratios_without_noise_stay_and_noisy_ones_go_to_the_safe_side_of_their_mean():
-    ratios = np.array([1.0, 2, 4, 8])
-    assert np.allclose(_shrunk_ratios(ratios, np.full(4, 1e-12)), ratios, rtol=1e-5)
-    rng = np.random.default_rng(0)
-    found = _shrunk_ratios(1 + .3 * rng.standard_normal((2000, 40)), np.full((2000, 40), .09))
-    assert found.std() < .1 and 1 < found.mean() < 1.1 and np.mean(found > .9) > .99
-    spread = np.where(np.arange(40) < 20, 1.0, 3.0)
-    found = _shrunk_ratios(spread + .3 * rng.standard_normal((2000, 40)), np.full((2000, 40), .09))
-    over = found.mean(0) - spread
-    assert (over > .02).all() and (over < .3).all()
+def asked_of_twins(effects, groups=None, seed=0):
+    X, rng = nearly_collinear()
+    public = dict(epsilon=2.0, delta=1e-6, row_bound=2.5, response_bound=3.0)
+    data = open_source(X, X @ effects + rng.standard_normal(len(X)), columns=list("abcde"), groups=groups)
+    return MomentsMethod(**public).select(data, simulation=True, random_state=seed)
 
 
-def test_ratios_by_hand():
-    ratios, noise2 = np.array([1.0, 3, .2, 2, 5]), np.array([.1, .2, .1, .4, 2.0])
-    w = 1 / (noise2 + .2)
-    w = w / w.sum()
-    mean, mean2 = w @ ratios, w**2 @ noise2
-    between2 = w @ ((ratios - mean)**2 - noise2) + mean2 - np.sqrt(2 * w**2 @ noise2**2)
-    assert between2 > 0
-    keep = between2 / (between2 + noise2)
-    room = .25 * np.sqrt(keep * noise2 + (1 - keep)**2 * mean2)
-    expected = keep * ratios + (1 - keep) * (mean + np.sqrt(between2)) + room
-    assert np.allclose(_shrunk_ratios(ratios, noise2), expected)
+def test_columns_that_are_not_identified_are_named_and_not_selected():
+    "The constant always, the twins where the noise lets one see it; the plain one is found beside them"
+    named = []
+    for seed in range(12):
+        found = asked_of_twins([.5, .5, 3.0, .3, 0], seed=seed)
+        assert "c" in found.release.lost() and found.selected == ("d",)
+        assert any("Not identified: " in note and "'c'" in note for note in found.notes)
+        named += [found.release.lost() == ["a", "b", "c"]]
+        assert found.estimate.V[0, 0] > (100 if named[-1] else .1) and found.estimate.V[3, 3] < .02
+    assert np.mean(named) > .4
 
 
-def test_a_ratio_is_never_below_a_tenth_of_the_mean():
-    found = _shrunk_ratios(np.array([-.9, 1.0, 1.0, 1.0, 9.0]), np.full(5, 1e-6))
-    assert np.isclose(found[0], .1 * 2.22, rtol=.01) and np.allclose(found[1:], [1, 1, 1, 9], rtol=.01)
-    assert (_shrunk_ratios(np.full(3, -1.0), np.full(3, 1e-6)) > 0).all()
+def test_a_collinear_group_is_tested_by_what_is_identified_of_it():
+    "Together the twins are found if they matter; and a null's size has its law, whatever is left out"
+    groups, kept = {"twins": ["a", "b"]}, []
+    for seed in range(12):
+        found = asked_of_twins([.15, .15, 0, .3, 0], groups, seed)
+        assert found.selected == ("twins", "d")
+        kept += [2 - np.trace(found.estimate.lost[:2, :2])]
+    assert set(np.round(kept)) == {1, 2} and np.allclose(kept, np.round(kept))
+    null = np.array([asked_of_twins([0, 0, 0, .3, 0], groups, seed).W[0] for seed in range(60)])
+    assert np.mean(null > 1.96) <= .15 and null.max() > .5
 
 
-# ---------------------------------------------------------------- the noise level
-
-def test_sigma_is_that_of_the_rows_whatever_the_weights():
-    "Rows that were scaled have less noise: the square is divided by the sum of squared weights"
-    r = drawn(1000 * np.eye(3), np.array([1.0, 0, -1]), 10_000, 500, sigma=2.0)
-    names = ("squares", "weights", "products", "gram")
-    scaled = replace(r, bounds=.5 * r.bounds, **{name: .25 * getattr(r, name) for name in names})
-    one = estimate_coefficients(scaled)
-    assert np.allclose(one.sigma, estimate_coefficients(r).sigma, rtol=1e-6)
-    assert abs(one.sigma.mean() / 2 - 1) < .01
-
-
-LEVELS = {"square": dict(square_sd=3000.0), "products": dict(product_sd=300.0),
-          "Gram matrix": dict(gram_sd=60.0)}
-
-
-@pytest.mark.parametrize("name", LEVELS)
-def test_sigma_lies_a_quarter_of_a_standard_deviation_above(name):
-    "Whatever part of the release is loudest: in three of five cases sigma is not below the truth"
-    beta, S, n = np.array([4.0, -3, 0]), 10_000 * np.eye(3), 10_000
-    e = estimate_coefficients(drawn(S, beta, n, 4000, sigma=1.0, **LEVELS[name]))
-    assert abs(np.mean(e.sigma > 1) - ndtr(.25)) < .05 and np.abs(e.sigma - 1).max() < 1
-
-
-def test_what_noise_on_the_products_seems_to_explain_is_given_back():
-    "Sixty null columns: products that are all noise explain part of y, and sigma would be too small"
-    d, n = 60, 10_000
-    e = estimate_coefficients(drawn(n * np.eye(d), np.zeros(d), n, 200, sigma=1.0, product_sd=400.0))
-    assert abs(e.sigma.mean() - 1) < .01
-    assert d * 400.0**2 / n > .08 * n  # what is given back
-
-
-def test_a_noise_level_is_never_more_than_all_of_y_and_never_imaginary():
-    S, beta, n = 100 * np.eye(3), np.array([1.0, 0, 0]), 100
-    r = drawn(S, beta, n, 2000, sigma=1.0, gram_sd=80.0, product_sd=80.0, square_sd=80.0)
-    e = estimate_coefficients(r)
-    sd = r.residuals[0][0]
-    assert (e.sigma >= 0).all() and (e.sigma**2 * (n - 3) <= (n * sd**2 + 80) * (1 + 1e-12)).all()
-
-
-def test_degrees_of_freedom_of_sigma():
-    e = estimate_coefficients(drawn(np.eye(20), np.ones(20), 40, 1500, sigma=1.0))
-    assert abs(np.mean(e.sigma**2) - 1) < .04
-
-
-def test_sigma_is_estimated():
-    "With a large budget the free third part finds the noise level"
-    X, y, _ = linear_model(50_000, p=5, k=2, amplitude=1.0, sigma=2.0, random_state=0)
-    for B, rounds in ((20.0, 1), (1.5, 1), (1.5, 4)):
-        method = MomentsMethod(epsilon=50.0, delta=1e-2, row_bound=B, response_bound=20.0, rounds=rounds)
-        assert abs(method.release(X, y, simulation=True, random_state=0).estimate().sigma - 2.0) < .05
+def test_a_factor_keeps_its_test_when_a_level_is_too_rare():
+    "The rare level is dropped from the chi-square; the others are tested"
+    rng, n = stream(0, "levels"), 20_000
+    codes = np.where(np.arange(n) < 3, 3, rng.integers(0, 3, n))
+    X = np.column_stack([codes == k for k in (1, 2, 3)] + [rng.standard_normal(n)]).astype(float)
+    y = .3 * (codes == 1) + rng.standard_normal(n)
+    data = open_source(X, y, columns=list("pqrx"), groups={"f": list("pqr")})
+    found = MomentsMethod(epsilon=1.0, delta=1e-6, row_bound=1.0, response_bound=3.0).select(
+        data, simulation=True, random_state=0)
+    assert found.release.lost() == ["r"] and found.selected == ("f",)
 
 
 # ---------------------------------------------------------------- on rows
@@ -660,13 +444,14 @@ def test_a_release_has_names_starts_and_noise(data):
         assert r.rounds == rounds and r.products.shape == r.starts.shape == (rounds, 7)
         for name in ("squares", "bounds", "product_sds", "square_sds", "clamped"):
             assert getattr(r, name).shape == (rounds,), name
-        assert (r.starts[0] == 0).all() and r.bounds[0] == 5.0 == r.clip.response_bound
+        assert (r.starts[0] == 0).all() and r.clip.response_bound == 5.0
         together = np.sum(r.product_sds**-2.0)**-.5
         assert r.noise == {"Gram matrix": r.gram_sd, "products": together} and isinstance(together, float)
     assert one.variances.shape == (0,) and one.variance_sd == 0 < three.variance_sd
-    assert three.variances.shape == (7,) and (three.starts[1:] != 0).all() and len(set(three.bounds)) == 3
+    assert one.bounds.tolist() == [5.0] and one.excess.shape == (0,) and three.excess.shape == (3,)
+    assert three.variances.shape == (6,) and (three.starts[1:] != 0).all() and len(set(three.bounds)) == 3
     assert one.method == "moments" and one.budget == Budget(1.0, 1e-3) and one.n == 3000
-    assert one.rule.name == "bh" and one.rules == tuple(RULES) and one.knowing(2.0).sigma == 2
+    assert one.rule.name == "bh" and one.rules == ANY_RELEASE and one.knowing(2.0).sigma == 2
     assert three.noise["products"] < three.product_sds.min()
 
 
@@ -678,7 +463,7 @@ def test_saved_releases_are_the_same_and_select_the_same(data, tmp_path, rounds)
     r = method.release(X, y, simulation=True, random_state=0)
     first = sorted(np.load(r.save(tmp_path / "first.npz"), allow_pickle=False).files)
     seed, released = r.seed, dict(vars(r))
-    select(r), r.notes(), r.next_start()  # computes what is kept
+    select(r), r.notes(), r.guess  # computes what is kept
     assert r.seed == seed and len(vars(r)) > len(released)
     assert sorted(np.load(r.save(tmp_path / "r.npz"), allow_pickle=False).files) == first
     again = PrivateMoments.load(tmp_path / "r.npz")
@@ -693,7 +478,8 @@ def test_the_seed_depends_on_every_released_number(data):
     X, y, _ = data
     r = MomentsMethod(**PUBLIC, rounds=2).release(X, y, simulation=True, random_state=0)
     names = [*PER_ROUND, "gram", "gram_sd", "clamped_sd", "weights", "weights_sd", "variances", "variance_sd"]
-    assert set(names) == {name for name, value in vars(r).items() if isinstance(value, (float, np.ndarray))}
+    assert set(names) == {name for name, value in vars(r).items() if isinstance(value, (float, np.ndarray))
+                          and name != "excess"}  # which follows from the histograms
     seeds = {replace(r, **{name: getattr(r, name) * (1 + 1e-12) + 1e-12}).seed for name in names}
     assert len(seeds | {r.seed}) == len(names) + 1
 
@@ -827,28 +613,22 @@ def test_statement_and_notes(data):
         return " ".join([*found.guarantee.lines(), *found.notes])
     plain = text(rounds=1)
     assert "every pair of datasets that differ in one row" in plain
-    assert "as the noise on the Gram matrix becomes small; in finite samples measured, not proved" in plain
+    assert "as the number of rows grows; in finite samples measured, not proved" in plain
     assert "(epsilon=1, delta=0.001)" in plain and "counts as private" in plain
-    assert "if y = a + X b plus independent noise of one variance." in plain
-    for word in ("on average over", "private count", "rounds", "ranges", "sigma", "Lost", "intercept"):
+    assert "if rows are independent with E[y | x] = a + X b, and one variance of the noise for all" in plain
+    assert "hardly any response is beyond its bound." in plain
+    for word in ("on average over", "private count", "rounds", "ranges", "sigma", "identified", "intercept"):
         assert word not in plain, word
     several = text()
-    assert "Spent (epsilon=1, delta=0.001) in 4 rounds; noise scales: Gram matrix" in several
-    assert "independent noise, whatever its variances." in several
-    assert "if y = X b plus" in text(intercept=False)
+    assert "Spent (epsilon=1, delta=0.001) in 3 rounds; noise scales: Gram matrix" in several
+    assert "whatever the variances and the skewness of the noise." in several
+    assert "Clamping may bias" in several
+    assert "E[y | x] = X b," in text(intercept=False)
     assert "if the bounds and ranges were set" in text(ranges={"x0": (-3, 3)})
     assert "if the bounds and sigma were set" in text(sigma=1.0) and "if the bounds were set" in plain
     loud = text(response_bound=.05, epsilon=50.0, rounds=1)
-    assert "of the responses were clamped" in loud and "a private count" in loud and "bends the model" in loud
+    assert "beyond the response bound" in loud and "nothing is selected" in loud
     assert "mostly noise" in text(100, epsilon=.05) and "noise (ratio" not in text(epsilon=50.0)
-
-
-def test_the_count_that_warns_is_the_last_rounds(data):
-    X, y, _ = data
-    r = MomentsMethod(**PUBLIC, rounds=3).release(X, y, simulation=True, random_state=0)
-    for counts, warns in (((900.0, 900.0, 0.0), False), ((0.0, 0.0, 900.0), True)):
-        notes = " ".join(replace(r, clamped=np.array(counts)).notes())
-        assert ("of the responses were clamped" in notes) == warns and ("About 30%" in notes) == warns
 
 
 def test_an_intercept_that_scaling_left_nothing_of_is_told_and_nothing_is_selected(data):
@@ -869,39 +649,25 @@ def test_an_intercept_that_scaling_left_nothing_of_is_told_and_nothing_is_select
 def test_columns_that_are_lost_in_the_noise_are_named(data):
     X, y, _ = data
     method = MomentsMethod(**{**PUBLIC, "epsilon": 5.0})
-    r = method.release(X * [1, 1e-6, 1, 1, 1e-6, 1], y, simulation=True, random_state=1)
-    assert r.lost() == ["x1", "x4"] and "Lost in the noise: 'x1', 'x4'" in " ".join(r.notes())
+    r = method.release(X * [1, 1e-6, 1, 1, 1, 1], y, simulation=True, random_state=1)
+    assert r.lost() == ["x1"] and "Not identified: 'x1'." in " ".join(r.notes())
     G = r.gram.copy()
-    G[1, 1] = G[4, 4] = 3.1 * np.sqrt(2) * r.gram_sd
+    G[1, 1] = 5 * np.sqrt(2) * r.gram_sd
     assert replace(r, gram=G).lost() == []
 
 
-def test_a_column_without_spread_is_flat_however_far_its_mean_is(data):
+def test_constants_and_levels_that_never_occur_are_never_selected(data):
+    "However far from zero, whatever the rule; named as a rule, and others are found all the same"
     X, y, _ = data
-    r = quiet((np.column_stack([X, np.full(len(y), 1.5)]), y, None), row_bound=4.0)
-    m = r.gram[6, -1] / r.gram[-1, -1]
-    assert list(np.flatnonzero(r._flat())) == [6] and r.gram[6, 6] > 50 * r.gram_sd and r.lost() == []
-    for times, flat in ((2.9, [6]), (3.1, [])):
-        G = r.gram.copy()
-        G[6, 6] = m**2 * G[-1, -1] + times * np.sqrt(2) * r.gram_sd * (1 + m**2)
-        G[0, 0] *= 9  # far above the others, whatever the noise
-        assert list(np.flatnonzero(replace(r, gram=G)._flat())) == flat
-
-
-def test_a_constant_column_is_never_selected_where_the_release_can_tell(data):
-    "Without the rule, the variance is honest but finite: it is selected as often as any other null"
-    X, y, _ = data
-    wide, flat, nulls = np.column_stack([X, np.full(len(y), 1.0)]), 0, 0
-    method = MomentsMethod(**{**PUBLIC, "epsilon": 40.0})
-    for seed in range(40):
-        r = method.release(wide, y, simulation=True, random_state=seed)
-        plain, told = estimate_coefficients(r), bool(r._flat()[6])
-        flat += told
-        nulls += abs(plain.beta[6]) > .7 * np.sqrt(plain.V[6, 6])
-        assert np.allclose(np.diag(r.estimate().V) / np.diag(plain.V), [1] * 6 + [1e12 if told else 1, 1])
-        for rule in ("bh", "by", "dbh"):
-            assert not told or "x6" not in select(r, fdr=.9, rule=rule).selected
-    assert flat >= 38 and nulls >= 3
+    method = MomentsMethod(**{**PUBLIC, "epsilon": 40.0, "row_bound": 3.0})
+    for column in (np.full(len(y), 1.5), np.zeros(len(y))):
+        named = 0 # by its spread or, where that is no evidence, by the bias of Q
+        for seed in range(12):
+            r = method.release(np.column_stack([X, column]), y, simulation=True, random_state=seed)
+            named += r.lost() == ["x6"]
+            for rule in ("bh", "by", "dbh"): assert "x6" not in select(r, rule=rule).selected
+            assert {"x0", "x1", "x4"} & set(select(r).selected)
+        assert named >= 11
 
 
 def test_columns_of_a_small_table_are_not_taken_for_constants():
@@ -911,21 +677,9 @@ def test_columns_of_a_small_table_are_not_taken_for_constants():
     y = X[:, 0] + rng.standard_normal(300)
     method = MomentsMethod(epsilon=1.0, delta=1e-6, row_bound=3.0, response_bound=5.0)
     r = method.release(X, y, simulation=True, random_state=0)
-    spread = np.diag(r._adjusted()) / (np.sqrt(2) * r.gram_sd)
-    assert (spread < 3).all() and not r._flat().any() and select(r).selected == ("x0",)
+    spread = np.diag(r.design.white) / (np.sqrt(2) * r.gram_sd)
+    assert (spread < 4).all() and r.lost() == []
     assert np.array_equal(r.estimate().V, estimate_coefficients(r).V)
-
-
-def test_a_level_that_never_occurs_takes_nothing_from_its_factor(data):
-    X, y, _ = data
-    r = MomentsMethod(**{**PUBLIC, "epsilon": 40.0}).release(
-        np.column_stack([X, np.zeros(len(y))]), y, simulation=True, random_state=0)
-    both, plain = replace(r, groups={"f": ("x0", "x6")}), estimate_coefficients(r)
-    assert np.array_equal(both.estimate().V, plain.V) and "f" in select(both).selected
-    pair = replace(r, gram=np.where(np.eye(8)[5] + np.eye(8)[5][:, None] > 0, 0.0, r.gram),
-                   groups={"g": ("x5", "x6")})
-    assert list(pair._unknown()) == [False] * 5 + [True, True, False]
-    assert "g" not in select(pair, fdr=.9).selected
 
 
 def test_few_rows_are_not_taken_for_long_ones(data):
@@ -954,7 +708,7 @@ def test_a_guarantee_is_about_privacy_only(data):
 
 
 def test_nothing_fails_after_the_release():
-    "Whatever the design and the noise did: finite estimates, usable knockoffs, a positive next bound"
+    "Whatever the design and the noise did: finite estimates, usable knockoffs, a next start"
     rng = stream(0, "next start")
     for trial in range(100):
         p, n, rounds = int(rng.integers(1, 6)), 10.0 ** rng.uniform(1, 9), int(rng.integers(1, 4))
@@ -975,10 +729,10 @@ def test_nothing_fails_after_the_release():
             weights=n * rng.uniform(-.1, 1), weights_sd=1.0, variances=variances,
             variance_sd=kappa * (rounds > 1), sampler="", simulated=True, rows_per_person=1, ids=())
         e = r.estimate()
-        start, bound = r.next_start()
+        start = r.guess[0]
         assert np.isfinite(e.beta).all() and np.isfinite(e.V).all()
         assert e.sigma >= 0 and (np.diag(e.V) > 0).all()
-        assert np.isfinite(start).all() and r.bounds[-1] / 4 <= bound <= 2 * r.bounds[-1]
+        assert np.isfinite(start).all()
         rule = list(RULES)[trial % 5]
         assert np.isfinite(select(r, rule=rule).W).all()
 
@@ -1134,9 +888,8 @@ def test_a_calm_release_has_no_findings(data):
     assert quiet(data).unknown == () and "means" in quiet(data, intercept=False).unknown[0]
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_a_response_bound_is_compared_with_the_released_square(data, rounds):
-    r = quiet(data, rounds=rounds)
+def test_a_response_bound_is_compared_with_the_released_square(data):
+    r = quiet(data, rounds=1)
     size = np.sqrt((r.squares[0] + 2 * r.square_sds[0]) / r.n)
     def at(ratio):
         bounds = r.bounds.copy()
@@ -1171,7 +924,7 @@ def test_the_share_of_the_noise_of_privacy(data):
     assert quiet(data).noise_share() < .1 and quiet(data, epsilon=.1).noise_share() > .9
     r = quiet(data, epsilon=2.0, rounds=1)
     e = r.knowing(1.0).estimate()
-    wanted = 1 - np.median(np.diag(r.inverse[0])[:6] / np.diag(e.V)[:6])
+    wanted = 1 - np.median(np.diag(r.design.inverse) / np.diag(e.V)[:6])
     assert np.isclose(r.noise_share(e), wanted)
 
 
@@ -1253,9 +1006,9 @@ def test_rules_that_use_correlations_do_not_promise_for_all_variances():
     X, y, _ = linear_model(3000, p=6, k=2, random_state=0)
     method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
     release = method.release(X, y, simulation=True, random_state=0)
-    said = {rule: str(select(release, rule=rule).guarantee) for rule in RULES}
-    assert {rule for rule, text in said.items() if "whatever its variances" in text} == {"bh", "by"}
-    assert all("of one variance" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))
+    said = {rule: str(select(release, rule=rule).guarantee) for rule in ANY_RELEASE}
+    assert {rule for rule, text in said.items() if "whatever the variances" in text} == {"bh", "by"}
+    assert all("one variance of the noise" in said[rule] for rule in ("dbh", "knockoffs", "ebh"))
 
 
 def test_a_column_at_the_limit_is_lost():
@@ -1263,5 +1016,5 @@ def test_a_column_at_the_limit_is_lost():
     method = MomentsMethod(epsilon=2.0, delta=1e-5, row_bound=2.0, response_bound=6.0)
     release = method.release(X, y, simulation=True, random_state=0)
     gram = release.gram.copy()
-    gram[1, 1] = 3.0 * np.sqrt(2) * release.gram_sd
-    assert replace(release, gram=gram).lost() == ["x1"]
+    gram[1, 1] = 0.0
+    assert replace(release, gram=gram).lost() == ["x1"] and release.lost() == []

@@ -38,12 +38,13 @@ from watched import Dying, Trusted, Unused, unread
 FILTERS = {"none": knockoff_filter} | {word: partial(ask, word) for word in METHODS if word != "none"}
 PAPER = dict(epsilon=20.0, delta=1e-2, row_bound=1.0, sigma=1.0, beta_norm=2.0)
 OPTIONS = {"none": {}, "one": PAPER, "two": PAPER,
-           "moments": dict(epsilon=3.0, delta=1e-3, row_bound=.8, response_bound=3.0, intercept=False),
+           "moments": dict(epsilon=3.0, delta=1e-3, row_bound=.8, response_bound=9.0, intercept=False),
            "labels": dict(epsilon=3.0, delta=1e-3, response_bound=4.0, sigma=1.0, row_bound=.9),
            "products": dict(epsilon=3.0, delta=1e-3, response_bound=3.0, law=Gaussian(0, .25 * np.eye(4)))}
+OPTIONS["tests"] = OPTIONS["products"]
 NOISE = ("simulation", "random_state", "sampler")
 DRAWS = {"none": ("random_state",), "one": NOISE, "two": NOISE, "moments": (*NOISE, "ledger"),
-         "labels": (*NOISE, "ledger"), "products": (*NOISE, "ledger")}
+         "labels": (*NOISE, "ledger"), "products": (*NOISE, "ledger"), "tests": (*NOISE, "ledger")}
 PRIVATE = [word for word in FILTERS if word != "none"]
 
 
@@ -119,9 +120,9 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
         one, two = (f(X, Y, **options) for f in (private_filter, partial(ask, "moments")))
         assert (one.W == two.W).all() and repr(one) == repr(two)
         return one
-    assert both(fdr=.4).fdr == .4 and both().rule.name == "bh" and both().release.rounds == 4
+    assert both(fdr=.4).fdr == .4 and both().rule.name == "bh" and both().release.rounds == 3
     for rule in ("bh", "by", "dbh", "knockoffs"): assert both(rule=rule).rule.name == rule
-    assert both(ranges={"x0": (-2, 2)}, response_bound="private").release.rounds == 4
+    assert both(ranges={"x0": (-2, 2)}, response_bound="private").release.rounds == 3
 
 
 def test_private_filter_is_the_products_filter_where_the_law_is_public():
@@ -129,7 +130,7 @@ def test_private_filter_is_the_products_filter_where_the_law_is_public():
     given, source = dict(fdr=.4), open_source(X, Y, groups={"a": ["x0", "x1"]})
     one, two = (f(source, **options, **given) for f in (private_filter, partial(ask, "products")))
     assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
-    assert "rule='bh' needs estimates" in refusal(private_filter, X, Y, rule="bh", **options)
+    assert "rule='dbh' needs estimates" in refusal(private_filter, X, Y, rule="dbh", **options)
     assert refusal(private_filter, X, Y, rule="holm", **options).startswith("rule='holm' is unknown")
     assert (private_filter(source, **options, **given, rule="knockoffs").W == one.W).all()
     trial, facts = text_trial()
@@ -141,13 +142,27 @@ def test_private_filter_is_the_products_filter_where_the_law_is_public():
     assert private_filter(trial, dictionary=facts, row_bound=2.0, **asked).method == "moments"
 
 
+@pytest.mark.parametrize("rule", ["bh", "by", "exact"])
+def test_private_filter_tests_where_the_law_is_public_and_the_rule_is_one_of_tests(rule):
+    options = OPTIONS["tests"] | seeded("tests", 3)
+    found = private_filter(X, Y, rule=rule, **options)
+    more = dict(rounds=1) if rule == "exact" else {}
+    assert repr(found) == repr(ask("tests", X, Y, rule=rule, **options, **more)) and len(found) >= 2
+    for name, value in (("row_bound", 2.0), ("ranges", {"x0": (-1, 1)})):
+        sentence = refusal(private_filter, unread(NAMES), rule=rule, **options | {name: value})
+        assert sentence.startswith(name) and "residuals bound themselves" in sentence
+    assert "'knockoffs'" in refusal(private_filter, X, Y, rule=rule, **options | dict(law=lambda X, U: U))
+
+
 @pytest.mark.parametrize("word", METHODS)
 def test_functions_are_a_release_and_a_selection(word):
     options = OPTIONS[word]
     release = METHODS[word](**options).release(X, Y, **seeded(word, 5))
     rule = dict(rule="knockoffs") if "rule" in chooses(word) else {}
     statistic = dict(**rule, statistic=Statistic("ols", "lcd"), offset=0)
-    for question in (statistic, {}, *(dict(rule=other) for other in ("bh", "dbh", "by", "ebh") if rule)):
+    questions = [statistic, {}, *(dict(rule=other) for other in ("bh", "dbh", "by", "ebh") if rule)]
+    if word == "tests": questions = [{}, dict(rule="bh"), dict(rule="by")]
+    for question in questions:
         found = FILTERS[word](X, Y, **options, **question, fdr=.3, **seeded(word, 5))
         again = select(release, **question_of(release.rule, question | dict(fdr=.3)))
         assert (found.W == again.W).all() and (found.signs == again.signs).all()
@@ -185,6 +200,7 @@ def assert_other_knockoffs(found, wanted, signals):
     assert np.allclose(*originals, atol=.02 * np.abs(originals).max())  # the same rows, and the same noise
 
 
+LAWFUL = "products", "tests"
 KINDS = ["lists", "pandas", "polars", "query", "csv", "parquet", "npy", "function", "iterator", "source",
          "dask"]
 
@@ -194,7 +210,7 @@ KINDS = ["lists", "pandas", "polars", "query", "csv", "parquet", "npy", "functio
 def test_every_filter_takes_every_kind_of_data(word, kind, tmp_path, monkeypatch):
     if word == "labels":  # its covariance is a sum of floats: the last bits say how the rows were cut
         monkeypatch.setattr(Release, "seed", 7)
-    options = {**OPTIONS[word], **(dict(rounds=1) if word == "products" else {})}  # an iterator is read once
+    options = {**OPTIONS[word], **(dict(rounds=1) if word in LAWFUL else {})}  # an iterator is read once
     once = dict(rounds=1) if word == "moments" and kind == "iterator" else {}  # which it finds out by itself
     wanted = FILTERS[word](X, Y, **options, **once, fdr=.5, **seeded(word, 5))
     if kind == "dask":
@@ -205,9 +221,9 @@ def test_every_filter_takes_every_kind_of_data(word, kind, tmp_path, monkeypatch
     if word == "products" and kind == "dask": return assert_other_knockoffs(found, wanted, ["x0", "x2"])
     assert found.selected == wanted.selected and found.names == wanted.names and len(wanted) >= 2
     assert np.allclose(found.W, wanted.W, rtol=1e-8, atol=1e-8 * np.abs(wanted.W).max())
-    if word not in ("moments", "products"): return
+    if word not in ("moments", *LAWFUL): return
     assert (found.W == wanted.W).all() and found.release.seed == wanted.release.seed
-    if word == "moments": assert found.release.rounds == once.get("rounds", 4)
+    if word == "moments": assert found.release.rounds == once.get("rounds", 3)
 
 
 LEVELS = {"no": .5, "pill": .25, "diet": .25}
@@ -239,7 +255,8 @@ def text_tables(folder):
 TEXTS = ["pandas", "categories", "polars", "query", "csv", "parquet", "function", "iterator", "dask"]
 ON_TEXT = {"none": {}, "moments": dict(epsilon=3.0, delta=1e-3, row_bound=2.0, response_bound=4.0),
            "labels": dict(epsilon=3.0, delta=1e-3, response_bound=4.0, sigma=1.0, row_bound=2.0),
-           "products": dict(epsilon=3.0, delta=1e-3, response_bound=4.0)}
+           "products": dict(epsilon=3.0, delta=1e-3, response_bound=4.0),
+           "tests": dict(epsilon=3.0, delta=1e-3, response_bound=4.0)}
 
 
 @pytest.mark.parametrize("kind", TEXTS)
@@ -248,7 +265,8 @@ def test_filters_take_text_of_every_kind_with_a_dictionary(word, kind, tmp_path,
     if word == "labels": monkeypatch.setattr(Release, "seed", 7)
     trial, facts = text_trial()
     asked = dict(dictionary=facts, groups={"rest": ["b", "d"]}, fdr=.5, **ON_TEXT[word], **seeded(word, 5))
-    if word == "products": asked["rounds"] = 1  # an iterator is read once
+    if word in LAWFUL: asked["rounds"] = 1  # an iterator is read once
+    if word == "tests": asked["response_center"] = 0.0  # which would be looked for in the range otherwise
     once = dict(rounds=1) if word == "moments" and kind == "iterator" else {}  # which it finds out by itself
     wanted = FILTERS[word](trial, **asked, **once)
     target = "y" if kind in ("function", "iterator") else None
@@ -331,13 +349,15 @@ BAD = {
     "moments": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(ranges=3),
                 dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
                 dict(rounds="two"), dict(rounds=0), dict(balance=np.inf), dict(rows_per_person=0),
-                dict(sigma=0)],
+                dict(sigma=0), dict(noise="normal")],
     "labels": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(sigma=0),
                dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
                dict(rows_per_person=1.5)],
     "products": [dict(epsilon=0), dict(delta=2), dict(law=3), dict(law=Gaussian), dict(response_bound=-1),
                  dict(row_bound="a"), dict(ranges=3), dict(response_center="a"), dict(rounds=1.5),
                  dict(response_center="private"), dict(rows_per_person=0)],
+    "tests": [dict(epsilon=0), dict(delta=2), dict(law=3), dict(law=Gaussian), dict(response_bound=-1),
+              dict(response_center="a"), dict(rounds=1.5), dict(rows_per_person=0)],
 }
 CASES = [(word, bad) for word in BAD for bad in BAD[word]]
 
@@ -446,7 +466,7 @@ def test_a_release_does_not_look_like_a_simulation(word):
     assert "differential privacy" in str(found.guarantee) and found.guarantee.lines()[0].startswith("Privacy")
 
 
-@pytest.mark.parametrize("word", ["moments", "labels", "products"])
+@pytest.mark.parametrize("word", ["moments", "labels", "products", "tests"])
 def test_budgets_that_protect_little_are_said_of_releases_only(word):
     def run(epsilon, delta, **draw):
         with warnings.catch_warnings(record=True) as caught:
@@ -473,11 +493,14 @@ class Auditor(Trusted):
         return super().lattice(value, scale, purpose)
 
 
-STRICT = {"moments": dict(rounds=2, response_bound="private"), "labels": {}, "products": dict(rounds=2)}
-FAILS = [("moments", "response bound, probe 0"), ("moments", "moments"), ("moments", "clamped responses"),
-         ("moments", "weights"), ("moments", "residuals 1"), ("moments", "clamped residuals 1"),
+STRICT = {"moments": dict(rounds=2, response_bound="private"), "labels": {}, "products": dict(rounds=2),
+          "tests": dict(rounds=2, response_center="private")}
+FAILS = [("moments", "response bound, probe 0"), ("moments", "moments"), ("moments", "sizes 0"),
+         ("moments", "weights"), ("moments", "residuals 1"), ("moments", "sizes 1"),
          ("moments", "variances"), ("labels", "products"), ("products", "products 0"),
-         ("products", "products 1"), ("products", "clamped responses")]
+         ("products", "products 1"), ("products", "clamped responses"), ("tests", "centre, probe 0"),
+         *(("tests", f"{what} 0") for what in ("products", "square", "total", "clamped residuals")),
+         ("tests", "products 1"), ("tests", "clamped residuals 1")]
 
 
 def strict(word, **changed):

@@ -12,12 +12,22 @@ from dp_knockoff.data.clip import INTERCEPT, Clip
 from dp_knockoff.data.models import linear_model
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import open_source
+from dp_knockoff.filters.estimate import BIAS
 from dp_knockoff.filters.methods import ask
-from dp_knockoff.filters.moments_method import ROUNDS, MomentsMethod, check_bound, release_rounds
+from dp_knockoff.filters.moments_method import (
+    EDGES,
+    ROUNDS,
+    MomentsMethod,
+    Tails,
+    check_bound,
+    choose_bound,
+    release_rounds,
+)
 from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,
     SEARCH,
+    SIZES,
     VARIANCES,
     WEIGHTS,
     Units,
@@ -165,8 +175,8 @@ def test_row_bounds_are_for_rows_of_x_and_the_noise_covers_the_ones():
     with_ones = MomentsMethod(**PUBLIC).release(X, Y, simulation=True, random_state=0)
     public = PUBLIC | dict(row_bound=float(np.sqrt(5)), intercept=False)
     without = MomentsMethod(**public).release(X, Y, simulation=True, random_state=0)
-    for name in ("gram_sd", "square_sds", "product_sds"):
-        assert np.isclose(np.ravel(getattr(with_ones, name))[0], np.ravel(getattr(without, name))[0])
+    def scales(r): return r.gram_sd, r.product_sds[0] / r.bounds[0], r.square_sds[0] / r.bounds[0]**2
+    assert np.allclose(scales(with_ones), scales(without))
 
 
 def test_own_statistics_are_probed_at_their_width():
@@ -194,8 +204,9 @@ def share_of(purpose, scale, r, balance):
     if purpose == "moments": far = Units(r.clip, balance).sensitivity * 2**36 / np.sqrt(2)
     elif purpose.startswith("residuals"): far = 2.0 * 2**36  # of products alone
     elif purpose == "weights": far = 2.0**18
+    elif purpose.startswith("sizes"): far = 2.0**18 * np.sqrt(2)
     elif purpose == "variances":
-        q = on_directions(r.inverse[0]) / 2.0**24
+        q = on_directions(r.design.Q) / 2.0**24
         far = np.sqrt(2 * np.linalg.eigvalsh(q.T @ q)[-1]) * 2**26
     else: far = 2.0**20  # a count
     return (far / np.ravel(scale)[0])**2 / MU2
@@ -214,8 +225,9 @@ def test_the_budget_is_spent_exactly_once(rounds, search, balance):
     assert len(shares) == len(sampler.draws) and r.rounds == rounds
     main = 1 - SEARCH * bool(search)
     probes = {purpose: share for purpose, share in shares.items() if "probe" in purpose}
-    counts = [share for purpose, share in shares.items() if purpose.startswith("clamped")]
-    assert len(counts) == rounds and np.isclose(sum(counts), CHECK * main) and len(set(counts)) == 1
+    counts = [share for purpose, share in shares.items() if purpose.startswith(("clamped", "sizes"))]
+    assert len(counts) == rounds and np.isclose(sum(counts), (CHECK if rounds == 1 else SIZES) * main)
+    assert np.allclose(counts, counts[0])
     assert np.isclose(shares["weights"], WEIGHTS * main)
     assert np.isclose(sum(shares.values()) - sum(probes.values()), main, rtol=1e-6)
     expected = np.array(moment_shares(rounds)) * main
@@ -231,19 +243,19 @@ def test_the_budget_is_spent_exactly_once(rounds, search, balance):
 
 
 def test_scales_and_sensitivities_are_those_of_the_units():
-    "By hand, for products, squares, counts and weights: two rows that are worst for one round"
+    "By hand, for products, squares, counts and weights"
     r = MomentsMethod(**PUBLIC, intercept=False, rounds=3).release(X, Y, simulation=True, random_state=0)
-    shares = moment_shares(3)
-    first = joint_sensitivity(1, 1.4**-2) / np.sqrt(MU2 * shares[0])
-    assert np.isclose(r.gram_sd, first * 4 / np.sqrt(2)) and np.isclose(r.product_sds[0], first * 1.4 * 2 * 5)
-    h = 1.4**-2
-    assert np.isclose(r.square_sds[0], first * 25 / np.sqrt(h + h**2 / 2))
-    later = 2 / np.sqrt(MU2 * shares[1])
+    shares, h = moment_shares(3), 1.4**-2
+    first = joint_sensitivity(1, h) / np.sqrt(MU2 * shares[0])
+    assert np.isclose(r.gram_sd, first * 4 / np.sqrt(2))
+    assert np.isclose(r.product_sds[0], first * 1.4 * 2 * r.bounds[0])
+    assert np.isclose(r.square_sds[0], first * r.bounds[0]**2 / np.sqrt(h + h**2 / 2))
+    later = 2 / np.sqrt(MU2 * np.array(shares[1:]))
     assert np.allclose(r.product_sds[1:], later * 2 * r.bounds[1:])
     assert np.allclose(r.square_sds[1:], later * r.bounds[1:]**2 / np.sqrt((11 + 5 * np.sqrt(5)) / 8))
-    assert np.isclose(r.clamped_sd, np.sqrt(3 / (CHECK * MU2)))
+    assert np.isclose(r.clamped_sd, np.sqrt(2 * 3 * len(EDGES) / (SIZES * MU2)))
     assert np.isclose(r.weights_sd, 1 / np.sqrt(WEIGHTS * MU2))
-    q = r.inverse[0] / np.linalg.norm(r.inverse[0], axis=1, keepdims=True)
+    q = r.design.Q / np.linalg.norm(r.design.Q, axis=1, keepdims=True)
     longest = np.linalg.eigvalsh(q.T @ q)[-1]
     expected = np.sqrt(2 * longest / (VARIANCES * MU2)) * (2 * r.bounds[-1])**2
     assert np.isclose(r.variance_sd, expected, rtol=1e-6)
@@ -260,48 +272,151 @@ def test_a_larger_balance_is_for_the_gram_matrix():
 # ---------------------------------------------------------------- what the rounds see
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_rounds_see_clamped_residuals_of_scaled_rows(intercept):
-    "What is handed to the sampler, round by round: products, square, count, and variances in the last"
+def test_rounds_see_clamped_residuals_of_whole_rows(intercept):
+    "What is handed to the sampler, round by round: histogram, products, square, and variances in the last"
     sampler = Recorder()
     r = MomentsMethod(**PUBLIC, intercept=intercept).release(X, Y, sampler=sampler)
     given = {purpose: value for purpose, value, _ in sampler.draws}
-    clip = r.clip
+    clip, usual = r.clip, np.sqrt(r.weights / 3000)
     design = np.column_stack([X, np.full(3000, clip.one)]) if intercept else X
     w = np.minimum(1, clip.design_bound / np.linalg.norm(design, axis=1))
-    Z = design * w[:, None]
-    for k in range(4):
-        t = w * Y - Z @ r.starts[k]
-        cut = np.clip(t, -r.bounds[k], r.bounds[k])
+    Z, last = design * w[:, None], clip.response_bound
+    for k in range(ROUNDS):
+        lengthened = (Y - design @ r.starts[k]) * np.maximum(1, w / usual)
+        cut = np.minimum(w, usual) * np.clip(lengthened, -r.bounds[k] / usual, r.bounds[k] / usual)
         products = given["moments"][-len(Z[0]) - 1:] if k == 0 else given[f"residuals {k}"]
         step = r.bounds[k] / 2**18
         size = clip.row_step * step
         assert np.allclose(products[:-1] * size, Z.T @ cut, rtol=1e-3, atol=.1)
         assert np.isclose(products[-1] * step**2, cut @ cut, rtol=1e-4)
-        count = given["clamped responses" if k == 0 else f"clamped residuals {k}"] / 2**20
-        assert abs(count - (np.abs(t) > r.bounds[k]).sum()) <= 2
-        assert abs(r.clamped[k] - count) < 6 * r.clamped_sd
+        edges = [*last / usual * EDGES, np.inf]
+        sizes = [np.histogram(side * lengthened, edges)[0] for side in (1, -1)]
+        assert np.abs(given[f"sizes {k}"] / 2**18 - sizes).max() <= 1
+        assert abs(r.clamped[k] - (np.abs(lengthened) > r.bounds[k] / usual).sum()) < 6 * r.clamped_sd
+        last = r.bounds[k]
     assert np.isclose(given["weights"] / 2**18, np.sum(w**2), rtol=1e-4)
-    q = r.inverse[0] / np.linalg.norm(r.inverse[0], axis=1, keepdims=True)
+    q = r.design.Q / np.linalg.norm(r.design.Q, axis=1, keepdims=True)
     unit = (clip.design_bound * r.bounds[-1])**2 / 2**26
     assert np.allclose(given["variances"] * unit, cut**2 @ (Z @ q.T)**2, rtol=1e-3)
     assert (np.abs(r.variances - given["variances"] * unit) < 6 * r.variance_sd).all()
 
 
+PER_ROUND = "products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped", "excess"
+
+
 def test_every_round_starts_where_the_rounds_before_say():
-    r = MomentsMethod(**PUBLIC).release(X, Y, simulation=True, random_state=0)
-    rounds = ("products", "squares", "starts", "bounds", "product_sds", "square_sds", "clamped")
+    r = MomentsMethod(**PUBLIC, rounds=4).release(X, Y, simulation=True, random_state=0)
     for k in (1, 2, 3):
-        first = {name: getattr(r, name)[:k] for name in rounds}
-        so_far = replace(r, **first, variances=np.empty(0), variance_sd=0.0)
-        start, bound = so_far.next_start()
-        assert np.allclose(r.starts[k], start, rtol=1e-12) and np.isclose(r.bounds[k], bound, rtol=1e-12)
+        so_far = replace(r, **{name: getattr(r, name)[:k] for name in PER_ROUND}, variances=np.empty(0))
+        assert np.allclose(r.starts[k], so_far.guess[0], rtol=1e-12)
 
 
-def test_the_ones_diagonal_is_the_sum_of_weights_which_has_less_noise():
-    r = MomentsMethod(**PUBLIC | dict(row_bound=9.0)).release(X, Y, simulation=True, random_state=0)
-    assert r.clip.one == 3 and np.isclose(r.gram[-1, -1], 9 * r.weights) and 9 * r.weights_sd < r.gram_sd
+@pytest.mark.parametrize("row_bound", [.5, 2.0, 9.0])
+def test_the_two_releases_of_the_squared_ones_are_taken_by_precision(row_bound):
+    "Never one in place of the other: with short rows the weights are the noisier of the two"
+    r = MomentsMethod(**PUBLIC | dict(row_bound=row_bound)).release(X, Y, simulation=True, random_state=0)
+    own, other = 1 / (2 * r.gram_sd**2), 1 / (r.one**2 * r.weights_sd)**2
+    found = (own * r.gram[-1, -1] + other * r.one**2 * r.weights) / (own + other)
+    assert np.isclose(r.design.gram[-1, -1], found) and r.gram[-1, -1] != r.one**2 * r.weights
     without = MomentsMethod(**PUBLIC, intercept=False).release(X, Y, simulation=True, random_state=0)
-    assert not np.isclose(without.gram[-1, -1], without.weights, rtol=.01)
+    assert (without.design.gram == without.gram).all()
+
+
+# ---------------------------------------------------------------- the bound of a round
+
+def tails_of(residuals, sd=0.0, base=None, seed=0):
+    "The tails of residuals, from a histogram with this noise"
+    edges = (base or 4 * np.std(residuals)) * EDGES
+    counts = np.array([np.histogram(side * residuals, [*edges, np.inf])[0] for side in (1, -1)])
+    return Tails(edges, counts + sd * stream(seed, "tails").standard_normal(counts.shape), sd, len(residuals))
+
+
+SHAPES = {"normal": lambda rng, n: rng.standard_normal(n), "Laplace": lambda rng, n: rng.laplace(size=n),
+          "exponential": lambda rng, n: rng.exponential(size=n) - 1,
+          "lognormal": lambda rng, n: np.exp(1.2 * rng.standard_normal(n)) - np.exp(.72),
+          "yes or no": lambda rng, n: (rng.random(n) < .02) - .02 + .01 * rng.standard_normal(n),
+          "Student, 3": lambda rng, n: rng.standard_t(3, n)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sd", [.1, 30.0])
+def test_the_excess_is_not_far_below_what_clamping_removes(shape, sd):
+    "In all of the sizes that a bound is chosen from: at least half, where it matters"
+    r = SHAPES[shape](stream(0, shape), 100_000)
+    tails = tails_of(r, sd)
+    for bound in tails.spread * 1.5 * 2.0**np.arange(0, 4, .5):
+        removed = max(np.maximum(r - bound, 0).sum(), np.maximum(-r - bound, 0).sum())
+        assert tails.excess(bound) > .5 * removed - 4 * sd * bound
+    assert tails.excess(100 * r.max()) < 1e-3 * len(r)
+
+
+def test_the_spread_and_the_shares_are_those_of_the_residuals():
+    r = stream(0, "spread").standard_normal(200_000)
+    tails = tails_of(r)
+    off = [tails.share(b) - np.mean(np.abs(r) > b) for b in (.5, 1, 2, 3)]
+    assert .9 < tails.spread < 1.15 and np.abs(off).max() < .03
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "yes or no"])
+def test_a_chosen_bound_removes_less_than_it_may(shape):
+    "Against the residuals themselves: what is removed on either side, over its limit"
+    for n, noise in ((20_000, 300.0), (100_000, 300.0), (100_000, 1.0)):
+        r = SHAPES[shape](stream(1, shape), n)
+        tails = tails_of(r, 20.0)
+        bound, ratio = choose_bound(tails, 4.0, np.inf, 1.0, noise, "any")
+        removed = max(np.maximum(r - bound, 0).sum(), np.maximum(-r - bound, 0).sum())
+        if ratio > 1: assert shape == "lognormal" and bound == tails.edges[-1] # nothing on the grid will do
+        else: assert removed <= 2 * BIAS * np.hypot(tails.spread * np.sqrt(n), noise * bound)
+
+
+def test_a_bound_stops_at_what_is_possible_and_stays_where_nothing_is_seen():
+    r = stream(0, "rare").standard_normal(5000)
+    assert choose_bound(tails_of(r, 20.0), 4.0, 1.7, 1.0, .1, "any") == (1.7, 0.0)
+    assert choose_bound(tails_of(r, 1e4), 4.0, np.inf, 1.0, 1.0, "any") == (4.0, 0.0)
+    far = tails_of(r, 20.0, base=1e4)  # a bound that is absurdly high
+    assert far.low and choose_bound(far, 1e4, np.inf, 1.0, 1.0, "any") == (far.edges[0], 0.0)
+    low = tails_of(r, 20.0, base=1e-3) # and one that is absurdly low: the round is not used
+    assert choose_bound(low, 1e-3, np.inf, 1.0, 1.0, "any")[1] > 1
+
+
+@pytest.mark.parametrize("bound", [.02, .2, 300.0])
+def test_an_absurd_response_bound_is_survived(bound):
+    "A hundred times too low or too high"
+    public = {**PUBLIC, **LARGE, "response_bound": bound}
+    found = MomentsMethod(**public).select(X, Y, simulation=True, random_state=0)
+    assert set(np.flatnonzero(BETA)) <= set(np.flatnonzero(found.support)) and found.release.kept[-1]
+    if bound == .02: assert not found.release.kept[0] and any("rounds are not used" in n for n in found.notes)
+
+
+@pytest.mark.parametrize("noise", ["symmetric", "independent"])
+def test_a_stated_assumption_is_in_the_guarantee_and_clamps_more(noise):
+    public = {**PUBLIC, **BUDGET}
+    free, stated = (MomentsMethod(**public, **more) for more in ({}, dict(noise=noise)))
+    said = f"noise is {noise}"
+    assert said in str(stated.guarantee()) and said not in str(free.guarantee())
+    a, b = (method.release(X, Y, simulation=True, random_state=0) for method in (free, stated))
+    assert b.assumes == noise and (b.ratios == 0).all() and said in str(select(b).guarantee)
+    assert b.clamped[-1] > a.clamped[-1] and b.product_sds[-1] < a.product_sds[-1]
+
+
+def test_a_round_that_clamps_too_much_has_no_weight_and_if_all_do_nothing_is_selected():
+    r = MomentsMethod(**{**PUBLIC, **LARGE}).release(X, Y, simulation=True, random_state=0)
+    assert r.kept.all() and len(select(r)) >= 3
+    some, none = replace(r, excess=np.array([2.0, .5, .5])), replace(r, excess=np.full(3, 1.5))
+    assert some.estimate().shares[0] == 0 and np.isclose(some.estimate().shares.sum(), 1)
+    found = select(none)
+    assert not len(found) and "nothing is selected" in found.explain() and (np.array(found.W) < 1e-3).all()
+    assert len(select(replace(none, assumes="symmetric"))) >= 3
+
+
+def test_one_round_is_not_trusted_where_its_bound_evidently_clamps():
+    public = {**PUBLIC, **LARGE, "rounds": 1}
+    wide = MomentsMethod(**public).select(X, Y, simulation=True, random_state=0)
+    low = {**public, "response_bound": .4}
+    narrow = MomentsMethod(**low).select(X, Y, simulation=True, random_state=0)
+    stated = MomentsMethod(**low, noise="symmetric").select(X, Y, simulation=True, random_state=0)
+    assert len(wide) >= 3 and not len(narrow) and len(stated) >= 3
+    assert "beyond the response bound" in narrow.explain()
 
 
 def test_without_noise_any_number_of_rounds_finds_least_squares():
@@ -314,7 +429,8 @@ def test_without_noise_any_number_of_rounds_finds_least_squares():
         r = release_rounds(source, clip, Budget(1.0, .1), 1e7, rounds, BALANCE, Silent())
         m = source(clip)
         e = r.estimate()
-        assert (r.clamped == 0).all() and np.allclose(e.beta, np.linalg.solve(m.XtX, m.Xty), atol=2e-4)
+        off = e.beta - np.linalg.solve(m.XtX, m.Xty)
+        assert np.abs(off).max() < 2e-4 if rounds == 1 else (np.abs(off) < BIAS * np.sqrt(np.diag(e.V))).all()
         assert np.isclose(e.shares.sum(), 1) and r.n == 3000 and np.isclose(r.weights, m.weights / 2**18)
         assert np.isclose(e.sigma, np.sqrt(1 / 3), rtol=.06)
 
@@ -332,7 +448,9 @@ def test_a_start_is_where_the_first_round_starts():
     exact = np.linalg.solve(m.XtX, m.Xty)
     assert np.allclose(precise.estimate().beta, start + exact, atol=1e-3) and np.abs(exact).max() > .2
     two = release_rounds(open_source(X, Y), clip, Budget(1.0, .1), 1e7, 2, BALANCE, Silent())
-    assert (two.starts[0] == start).all() and np.allclose(two.estimate().beta, start + exact, atol=1e-3)
+    e = two.estimate()
+    off = (e.beta - start - exact) / np.sqrt(np.diag(e.V))
+    assert (two.starts[0] == start).all() and np.abs(off).max() < 2 * BIAS
 
 
 def test_rounds_bring_the_noise_down_where_signals_explain_most():
@@ -445,14 +563,14 @@ def test_one_pass_is_not_enough_for_rounds_and_private_bounds():
     assert ask("moments", iter([(X, Y)]), **PUBLIC, simulation=True, random_state=0).release.rounds == 1
 
 
-def test_rounds_are_four_where_rows_can_be_read_again():
+def test_rounds_are_three_where_rows_can_be_read_again():
     def of(source, **options): return MomentsMethod(**BUDGET, **options).rounds_of(source)
     rows, once = open_source(X, Y), open_source(iter([(X, Y)]))
     collected = open_source(Moments.from_data(X, Y, clip=Clip(2.0, 5.0)))
-    assert of(rows) == ROUNDS == 4 and of(once) == of(collected) == 1
+    assert of(rows) == ROUNDS == 3 and of(once) == of(collected) == 1
     assert [of(source, rounds=1) for source in (rows, once, collected)] == [1, 1, 1]
     assert of(rows, rounds=7) == 7
-    assert MomentsMethod(**PUBLIC).release(X, Y, simulation=True).rounds == 4
+    assert MomentsMethod(**PUBLIC).release(X, Y, simulation=True).rounds == 3
 
 
 def test_a_private_centre_needs_an_intercept():
@@ -527,7 +645,7 @@ def test_no_k_rows_are_farther_apart_than_the_budget_allows(k, options):
         return np.tile(row, (k, 1)), np.full(k, rng.choice([-1e9, 1e9]))
     far = [spent(method, rows(), rows()) for _ in range(8)]
     far.append(spent(method, *worst_rows(k, 1.4, method.intercept)))
-    assert max(far) <= ALLOWED and max(far) > .6 * ALLOWED
+    assert max(far) <= ALLOWED and max(far) > .4 * ALLOWED
 
 
 def test_more_rows_than_were_promised_are_farther_apart():
@@ -542,8 +660,8 @@ def test_the_promise_names_the_rows_that_are_protected():
     for name in ("gram_sd", "clamped_sd", "weights_sd"):
         assert np.isclose(getattr(three, name), 3 * getattr(one, name), rtol=1e-12)
     for r, k in ((one, 1), (three, 3)):  # of later rounds, in their own bounds
-        assert np.allclose(r.product_sds[1:] / r.bounds[1:], k * one.product_sds[1] / one.bounds[1])
-        assert np.allclose(r.square_sds[1:] / r.bounds[1:]**2, k * one.square_sds[1] / one.bounds[1]**2)
+        assert np.allclose(r.product_sds / r.bounds, k * one.product_sds / one.bounds)
+        assert np.allclose(r.square_sds / r.bounds**2, k * one.square_sds / one.bounds**2)
 
 
 def test_a_budget_that_no_lattice_is_fine_enough_for_is_refused_before_anything_is_drawn():
@@ -555,7 +673,8 @@ def test_a_budget_that_no_lattice_is_fine_enough_for_is_refused_before_anything_
 
 CAUSES = {"collinear pair": {"collinear columns"}, "response bound": {"response bound"},
           "units": {"units of the columns"}, "means": {"means of the columns"},
-          "candidates": {"number of candidates"}, "little data": {"Gram matrix", "signal and noise"}}
+          "candidates": {"number of candidates"},
+          "little data": {"Gram matrix", "signal and noise", "response bound"}}
 
 
 def planted(cause, seed, there):
@@ -567,6 +686,7 @@ def planted(cause, seed, there):
     if cause == "collinear pair": beta = .2 * np.eye(12)[0]
     if cause == "collinear pair" and there: X[:, 1] = -.987 * X[:, 0] + np.sqrt(1 - .987**2) * X[:, 1]
     if cause == "candidates": beta, options["rule"] = 3 * beta, "knockoffs" if there else "bh"
+    if cause == "response bound": options |= dict(rounds=1, noise="symmetric") # several rounds find their own
     if cause == "response bound" and there: options["response_bound"] = 30.0
     y = X @ beta + rng.standard_normal(n)
     unit = np.where(even, 1.0, 1000.0) if cause == "units" else np.ones(12)
@@ -600,7 +720,7 @@ def test_a_remedy_that_is_named_works():
     X = rng.standard_normal((4000, 12))
     y = X[:, [0, 2, 4]].sum(1) * .15 + rng.standard_normal(4000)
     better = ask("moments", X, y, epsilon=1.0, delta=1e-6, row_bound=3.0, response_bound=bound,
-                            simulation=True, random_state=seed)
+                            rounds=1, noise="symmetric", simulation=True, random_state=seed)
     assert not len(found) and len(better) and bound < 10
 
 

