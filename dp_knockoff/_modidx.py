@@ -871,6 +871,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'dp_knockoff/filters/estimate.py'),
                                               'dp_knockoff.filters.estimate.PrivateMoments._lost': ( '6_filters/estimate.html#privatemoments._lost',
                                                                                                      'dp_knockoff/filters/estimate.py'),
+                                              'dp_knockoff.filters.estimate.PrivateMoments._unidentified': ( '6_filters/estimate.html#privatemoments._unidentified',
+                                                                                                             'dp_knockoff/filters/estimate.py'),
                                               'dp_knockoff.filters.estimate.PrivateMoments.collinear': ( '6_filters/estimate.html#privatemoments.collinear',
                                                                                                          'dp_knockoff/filters/estimate.py'),
                                               'dp_knockoff.filters.estimate.PrivateMoments.estimate': ( '6_filters/estimate.html#privatemoments.estimate',

@@ -262,8 +262,8 @@ def _clipped_law(
     p: int,              # columns
     rho: float,          # their correlation
     rows: int = 100_000, # to compute it from
-) -> tuple:              # T, a square root of N, and E[w^2]: see above
-    "What scaling does to the first two moments of the products"
+) -> tuple:              # T, a square root of N, E[w^2], E[v^2 x x'] and E[v^2]: see above
+    "What scaling does to the first two moments of the products, and lengthening to residuals"
     P = ar1(p, rho)
     root = np.linalg.cholesky(P)
     X = stream(0, "clipped law").standard_normal((rows, p)) @ root.T

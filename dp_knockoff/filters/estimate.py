@@ -155,7 +155,7 @@ def ridge(
     return found, (tau2 * o / spread).sum(-1)
 
 # %% ../../nbs/6_filters/16_estimate.ipynb #0610ce9f
-_EMPTY = 3.0       # standard deviations of noise: columns with a spread below it are empty, if others are ...
+_EMPTY = 3.0       # a column is empty if its products are no longer than noise's and this, if others' are ...
 _FULL = 10.0       # so many times above it
 BIAS = .3          # what clamping may bias an estimate by, in standard errors: widens intervals by 4 %
 _MOST_CLAMPED = .5 # shares of clamped residuals are never taken for more
@@ -174,11 +174,13 @@ class Design:
 
     @cached_property
     def empty(self) -> np.ndarray: # (p,) of truth values
-        "Columns without a spread that can be seen, where others have one: constants, levels that never occur"
+        "Columns whose centred products are all noise, where others' are not: constants, levels that never occur"
         m = self._all_means
-        spread = np.diag(self.gram)[:self.p] - (m**2 * self.gram[-1, -1] if m.any() else 0)
-        noise = _EMPTY * np.sqrt(2) * self.sd * (1 + m**2)
-        return (spread < noise) & (_FULL * noise < spread.max())
+        T = np.vstack([np.eye(self.p), -m[None]])[:len(self.gram)]
+        A = (T.T @ self.gram @ T) / (self.sd * np.sqrt(np.outer(1 + m**2, 1 + m**2))) if self.sd else np.eye(self.p)
+        rows = np.sqrt((A**2).sum(1) - np.diag(A)**2 / 2) # of noise alone: about sqrt(p), give or take .7
+        noise = np.sqrt(self.p) + _EMPTY
+        return (rows < noise) & (_FULL * noise < rows.max())
 
     @cached_property
     def means(self) -> np.ndarray: # (p,)
@@ -620,7 +622,10 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     def _lost(self) -> np.ndarray: # (p, p)
         "A projector on what is not known: everything, without an intercept or a round that can be trusted"
         if self.lost_intercept or not self.kept.any(): return np.eye(self.design.p)
-        return _lost_directions(self.design, self.variables)
+        return self._unidentified
+
+    @cached_property
+    def _unidentified(self) -> np.ndarray: return _lost_directions(self.design, self.variables)
 
     def estimate(self) -> MomentsEstimate:
         "Coefficients, with a covariance that knows the noise; huge where nothing is known"
@@ -635,8 +640,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
 
     def lost(self) -> list: # of names
         "Columns that cannot be told from others, or from noise"
-        lost = _lost_directions(self.design, self.variables)
-        return [name for name, share in zip(self.columns, np.diag(lost)) if share > .5 + 1e-9]
+        return [name for name, share in zip(self.columns, np.diag(self._unidentified)) if share > .5 + 1e-9]
 
     def in_units(self) -> tuple: # A (d, d), offset (d,)
         "The map from coefficients of the clipped design to the user's own units: A beta + offset"
