@@ -92,7 +92,7 @@ def test_the_rate_is_kept_in_every_situation_of_six_variables(size, q):
 
 @pytest.mark.parametrize("q", [.2, .5])
 def test_wrong_directions_are_no_more_than_nulls(q):
-    "Coins of at most one half, unlike each other: Theorem 22.7, exactly"
+    "Coins of at most one half, unlike each other: exactly"
     rng = np.random.default_rng(0)
     signs = np.array(list(product([1.0, -1.0], repeat=8)))
     fair, tilted = [], []
