@@ -128,6 +128,18 @@ def code(source: str) -> str:
     return "\n".join(line for line in source.splitlines() if not DIRECTIVE.match(line)).strip("\n")
 
 
+def draws(cell: dict) -> bool:
+    "Does a code cell show a picture?"
+    outputs = cell.get("outputs", [])
+    return any(kind.startswith("image/") for output in outputs for kind in output.get("data", {}))
+
+
+def alt(cell: dict) -> str:
+    "What a picture shows, for whoever cannot see it: the line `#| fig-alt: ...` of its cell"
+    found = re.search(r"(?m)^\s*#\s*\|\s*fig-alt:\s*(.+?)\s*$", cell["source"])
+    return found[1] if found else ""
+
+
 def module_of(notebook: dict):
     "The name after `default_exp`, or None for a notebook that exports nothing"
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
