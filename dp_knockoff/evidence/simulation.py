@@ -270,7 +270,11 @@ def _clipped_law(
     w = np.minimum(1, ROW_SHARE * np.sqrt(p) / np.linalg.norm(X, axis=1))[:, None]
     M = (X * w).T @ (X * w) / rows
     N = (X * w**2).T @ (X * w**2) / rows
-    return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
+    w2 = float(np.mean(w**2))
+    v = np.maximum(1, w / np.sqrt(w2))
+    whole = (X * v).T @ (X * v) / rows
+    return (np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), w2, whole,
+            float(np.mean(v**2)))
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #1311d103
 def _noise_of(clip: Clip, bound, mu: float, gram: bool) -> tuple: # (T,), (T,)
@@ -287,24 +291,27 @@ class _World:
     beta: np.ndarray  # (d,): coefficients
     noise: np.ndarray # (d,): products with the regression noise
     sigma: float      # its standard deviation
-    w2: float         # mean squared weight of a row
-    root: np.ndarray  # (d, d): root of E[w^4 x x']
+    law: tuple        # of `_clipped_law`: what else scaling does
     rng: np.random.Generator
 
     @property
     def names(self) -> tuple: return tuple(f"x{j}" for j in range(len(self.beta)))
     def _left(self, clip: Clip) -> np.ndarray: return self.beta - (np.array(clip.start) if clip.start else 0)
     def _fit(self, clip: Clip) -> float: return self._left(clip) @ self.gram @ self._left(clip) / self.n
-    def _spread2(self, clip: Clip) -> float: return self._fit(clip) + self.sigma**2 * self.w2
+
+    def _spread(self, clip: Clip) -> float:
+        "Standard deviation of the residuals of whole rows, as histograms and bounds see them"
+        _, _, _, whole, v2 = self.law
+        return float(np.sqrt(self._left(clip) @ whole @ self._left(clip) + self.sigma**2 * v2))
 
     def weights(self) -> np.ndarray:
         "As `_Passes.weights`"
-        return np.array([self.n, round(self.n * self.w2 * 2**BITS)])
+        return np.array([self.n, round(self.n * self.law[2] * 2**BITS)])
 
     def sizes(self, seen: Residuals, edges) -> np.ndarray:
         "As `_Passes.sizes`"
         from scipy.special import ndtr
-        beyond = ndtr(-edges * seen.usual / np.sqrt(self._spread2(seen.clip)))
+        beyond = ndtr(-edges / self._spread(seen.clip))
         cells = np.append(beyond[:-1] - beyond[1:], beyond[-1])
         counts = self.rng.multinomial(self.n, [*cells, *cells, max(1 - 2 * beyond[0], 0.0)])
         return counts[:-1].reshape(2, -1)
@@ -312,17 +319,17 @@ class _World:
     def sums(self, seen: Residuals, directions, gram: bool) -> RoundSums:
         "As `_Passes.sums`"
         clip, d = seen.clip, len(self.beta)
-        x, t, left, spread2 = clip.row_step, clip.response_step, self._left(clip), self._spread2(clip)
-        inside, square = clamped_normal(clip.response_bound / np.sqrt(spread2))
+        x, t, left, (_, root, w2, *_) = clip.row_step, clip.response_step, self._left(clip), self.law
+        inside, square = clamped_normal(clip.response_bound / seen.usual / self._spread(clip))
         sums = np.zeros((d + 1, d + 1))
         sums[:-1, :-1] = self.gram / x**2
         sums[-1, :-1] = sums[:-1, -1] = inside * (self.gram @ left + self.noise) / (x * t)
-        sums[-1, -1] = self.n * square * spread2 / t**2
+        sums[-1, -1] = self.n * square * (self._fit(clip) + self.sigma**2 * w2) / t**2
         variances = np.empty(0)
         if directions is not None:
             q = directions / np.linalg.norm(directions, axis=1, keepdims=True)
             along = self._fit(clip) * (q @ self.gram * q).sum(1)
-            along += self.n * self.sigma**2 * ((q @ self.root)**2).sum(1)
+            along += self.n * self.sigma**2 * ((q @ root)**2).sum(1)
             variances = square * along * 2.0**26 / (clip.design_bound * clip.response_bound)**2
         sums = np.rint(sums).astype(np.int64)
         return RoundSums(sums if gram else sums[:, -1], np.rint(variances).astype(np.int64))
@@ -347,10 +354,10 @@ def _run_moments(e: Experiment, b: _Batch, rng) -> np.ndarray:
 
 def _clipped_worlds(e: Experiment, b: _Batch, rng): # of _World
     "The datasets of a batch after clipping"
-    T, root, w2 = _clipped_law(e.p, e.rho)
+    law = T, root, *_ = _clipped_law(e.p, e.rho)
     for XtX, beta in zip(b.XtX, np.broadcast_to(b.beta, (len(b.XtX), e.p))):
         noise = e.sigma * np.sqrt(b.n) * root @ rng.standard_normal(e.p)
-        yield _World(b.n, T @ XtX @ T.T, beta, noise, e.sigma, w2, root, rng)
+        yield _World(b.n, T @ XtX @ T.T, beta, noise, e.sigma, law, rng)
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #174dcb79
 @lru_cache(maxsize=16)
