@@ -719,6 +719,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                'dp_knockoff/evidence/simulation.py'),
                                                  'dp_knockoff.evidence.simulation._BatchOfRounds': ( '7_evidence/simulation.html#_batchofrounds',
                                                                                                      'dp_knockoff/evidence/simulation.py'),
+                                                 'dp_knockoff.evidence.simulation._ClippedLaw': ( '7_evidence/simulation.html#_clippedlaw',
+                                                                                                  'dp_knockoff/evidence/simulation.py'),
                                                  'dp_knockoff.evidence.simulation._PairMoments': ( '7_evidence/simulation.html#_pairmoments',
                                                                                                    'dp_knockoff/evidence/simulation.py'),
                                                  'dp_knockoff.evidence.simulation._World': ( '7_evidence/simulation.html#_world',

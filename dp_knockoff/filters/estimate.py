@@ -151,8 +151,9 @@ def ridge(
     for step in range(_RIDGE_STEPS + 1):
         o = noise + variance * lam + error * tau2 * lam.shape[-1]
         if step == _RIDGE_STEPS: break
-        excess = ((c**2 - o) * lam2 / o**2).sum(-1, keepdims=True)
+        before, excess = tau2, ((c**2 - o) * lam2 / o**2).sum(-1, keepdims=True)
         tau2 = np.maximum(excess / (lam4 / o**2).sum(-1, keepdims=True), 0.0)
+        if (abs(tau2 - before) <= 1e-14 * tau2).all(): break
     spread = lam2 * tau2 + o
     found = np.matmul(U, (lam * tau2 / spread * c)[..., None])[..., 0]
     return found, (tau2 * o / spread).sum(-1)
