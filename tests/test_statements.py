@@ -304,7 +304,7 @@ def test_a_box_has_a_title_a_verdict_and_links():
     text = boxes.rendered("Before\n\n" + tagged(verdict="false; .5 a_b"), "20_thing", LINKS, CELLS, {})
     assert "(lemma-1)=\n::::::::::{admonition} Lemma 1 (on things)\n:class: statement paper" in text
     assert "*So it is.*" in text and "**Lemma 1**" not in text and "<!--" not in text and "> " not in text
-    assert "[false]{.mark .verdict .false} .5 a\\_b" in text
+    assert "[false]{.mark .verdict .false} [.5 a\\_b](#target)" in text
     assert "Code: {py:obj}`f <dp_knockoff.thing.f>` · Attack: [1](#target)" in text
 
 
