@@ -34,9 +34,10 @@ TEX = r"""
 \end{lemma}
 \end{document}
 """
-WORKS = """<a id="barber2015"></a>**Rina Foygel Barber and Emmanuel J. Candès.** Knockoffs. [doi:10.1214/15-AOS1337](https://doi.org/10.1214/15-AOS1337)
+WORKS = """<a id="barber2015"></a>**Rina Foygel Barber and Emmanuel J. Candès.** Knockoffs. LINK
 
-<a id="horn1985"></a>**Roger A. Horn and Charles R. Johnson.** Matrix analysis. 1985."""
+<a id="horn1985"></a>**Roger A. Horn and Charles R. Johnson.** Matrix analysis. 1985.
+""".replace("LINK", "[doi:10.1214/15-AOS1337](https://doi.org/10.1214/15-AOS1337)")
 TAG = """<!-- statement
 id: {id}
 name: {name}
@@ -248,7 +249,7 @@ def test_the_map_links_everything():
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
     written = paper_map.summary(found)
     assert "Of 1 statements 1 holds but is loose." in written and "Of 3 further" in written
-    assert "1 are known results, each with its source, and 2 are ours" in written
+    assert "1 are known results, with their sources, and 2 are ours" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
     assert "lemma-1,Lemma 1,on things,paper,,first,nbs/20_thing.ipynb#lemma-1,f," in table
 
