@@ -248,7 +248,7 @@ def test_the_map_links_everything():
     assert "1](20_thing.ipynb#lemma-1)" in row and "[`f`](../dp_knockoff/thing.py)" in row
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
     written = paper_map.summary(found)
-    assert "Of 1 statements 1 holds but is loose." in written and "Of 3 further" in written
+    assert "Of 1, 1 holds but is loose." in written and "Of 3 further" in written
     assert "1 are known results, with their sources, and 2 are ours" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
     assert "lemma-1,Lemma 1,on things,paper,,first,nbs/20_thing.ipynb#lemma-1,f," in table
