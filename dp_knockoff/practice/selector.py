@@ -189,6 +189,8 @@ def _made_from(dictionary, names) -> tuple:
 # %% ../../nbs/8_practice/selector.ipynb #90a1fc6d
 class _NotNumbers(InputError, TypeError): "What scikit-learn calls a TypeError, in a sentence"
 
+_WRONG = (ValueError, TypeError, OverflowError) # what it raises for data that it cannot use
+
 def _columns_of(X):
     "Names and values of the columns of a table or an array, one after the other"
     import narwhals.stable.v1 as nw
@@ -447,7 +449,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         mask = self.get_support()
         if not mask.any(): warnings.warn(self.selection_.explain(), stacklevel=3)
         try: out = super().transform(X)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        except _WRONG as error: raise _in_words(error, self, X) from None
         return _taken(X, np.flatnonzero(mask), out) if mask.any() and is_table(X) and is_table(out) else out
 
     def inverse_transform(self,
@@ -456,7 +458,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         "The columns where they were, zeros in place of those that were not selected"
         width = int(self.get_support().sum())
         try: return super().inverse_transform(X)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X, width=width) from None
+        except _WRONG as error: raise _in_words(error, self, X, width=width) from None
 
     def get_feature_names_out(self,
         input_features=None, # None, or the names of fit
@@ -707,10 +709,11 @@ class DPKnockoffSelector(_Accountable):
         labels = _labels(X)
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
         try:
-            with np.errstate(all="ignore"): # a warning would reveal something of one row
+            with np.errstate(all="ignore"), warnings.catch_warnings(): # one would reveal something of one row
+                warnings.simplefilter("ignore", RuntimeWarning)
                 rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
             if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("not numbers")
-        except (ValueError, TypeError) as error:
+        except _WRONG as error:
             raise _in_words(error, self, X, y, same=not first, least=least) from None
         source = open_source(*rows, columns=getattr(self, "feature_names_in_", own))
         return method.open(source, groups=self.groups)
