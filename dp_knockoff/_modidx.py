@@ -2069,6 +2069,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._selection': ( '8_practice/cli.html#_selection',
                                                                                    'dp_knockoff/practice/cli.py'),
+                                          'dp_knockoff.practice.cli._settings': ( '8_practice/cli.html#_settings',
+                                                                                  'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._shares': ( '8_practice/cli.html#_shares',
                                                                                 'dp_knockoff/practice/cli.py'),
                                           'dp_knockoff.practice.cli._statistic': ( '8_practice/cli.html#_statistic',

@@ -14,6 +14,7 @@ import tempfile
 import textwrap
 import warnings
 from dataclasses import MISSING, asdict, fields, replace
+from functools import partial
 from pathlib import Path
 
 import dp_knockoff as dp
@@ -110,7 +111,7 @@ _LINES = { # examples, as they are typed
                 f"select total.npz {_BUDGET}"),
     "plan": ("plan --method moments --p 20 --k 5", "plan --method two --bounds tight --power 0.9"),
     "figure": ("figure --out figure", "figure --sizes 1e4,1e5 --trials 50 --methods two,moments --resume"),
-    "demo": ("demo", "demo --n 500 --p 20 --k 8 --amplitude 0.5 --out demo.svg"),
+    "demo": ("demo", "demo --n 5000 --epsilon 3 --out demo.svg"),
 }
 
 def _examples(name: str) -> str:
@@ -990,9 +991,18 @@ def _add_figure(command) -> None:
         help="folder for figure.png, figure.csv and figure.json, created if need be (default figure)")
     add("--methods", default=",".join(METHODS), help=_with_default("comma-separated", ",".join(METHODS)))
     add("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
-    add("--trials", type=int, default=250, help="datasets at each size (default 250)")
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("--trials", type=int, default=250,
+        help="datasets per size with the paper's delta (default 250, as in the paper); the delta that is "
+             "asked for gets a fifth")
+    add("--resume", action="store_true", help="continue an interrupted run")
     _add_experiment(command, delta="1e-6")
+
+def _settings(e, trials: int) -> dict: # delta -> (Experiment, datasets per size)
+    "The paper's own setting, and the one that was asked for"
+    settings = {"2p/n": (replace(e, delta="2p/n"), trials)}
+    delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}".replace("e-0", "e-")
+    settings.setdefault(delta, (e, -(-trials // 5)))
+    return settings
 
 def _open_folder(name: str):
     "The folder for the results, created if need be"
@@ -1005,23 +1015,26 @@ def _open_folder(name: str):
     return out
 
 # %% ../../nbs/8_practice/cli.ipynb #4360a735
-_COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of figure.csv
+_COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of figure.csv, after delta
 
-def _points_as_csv(points) -> str:
+def _points_as_csv(points: dict) -> str: # by delta
     "The points as figure.csv"
     from dp_knockoff.core.tables import csv_text
-    rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    return csv_text([_COLUMNS, *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
+    rows = [[delta, *(getattr(pt, name) for name in _COLUMNS)] for delta, here in points.items() for pt in here]
+    return csv_text([("delta", *_COLUMNS),
+                     *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
 
-def _resumed(out, question: dict) -> list:
+def _resumed(out, question: dict) -> dict: # points by delta
     "The points of an interrupted run, if it asked the same question"
     from dp_knockoff.evidence.simulation import Point
-    if not (out / "figure.csv").exists(): return []
+    points = {}
+    if not (out / "figure.csv").exists(): return points
     try:
         asked = json.loads((out / "figure.json").read_text())
-        rows = list(csv.DictReader((out / "figure.csv").read_text().splitlines()))
         kinds = dict.fromkeys(_COLUMNS, float) | {"method": str, "n": int, "trials": int}
-        points = [Point(**{column: kind(row[column]) for column, kind in kinds.items()}) for row in rows]
+        for row in csv.DictReader((out / "figure.csv").read_text().splitlines()):
+            point = Point(**{name: kind(row[name]) for name, kind in kinds.items()})
+            points.setdefault(row["delta"], []).append(point)
     except (OSError, ValueError, KeyError, TypeError):
         raise _refused(f"figure.csv or figure.json in {str(out)!r}", "cannot be read",
                         "run without --resume") from None
@@ -1033,7 +1046,7 @@ def _resumed(out, question: dict) -> list:
 
 # %% ../../nbs/8_practice/cli.ipynb #3f8b8638
 def _table(points, methods: list) -> str:
-    "Power and FDR of each method, a line a size"
+    "Power and FDR of each method, one line per size"
     from dp_knockoff.practice.plots import STYLES
     at = {(pt.method, pt.n): pt for pt in points}
     lines = ["        n " + "".join(f"{STYLES[m][0]:>22}" for m in methods),
@@ -1043,16 +1056,21 @@ def _table(points, methods: list) -> str:
         lines.append(f"{n:>9,} " + "".join(f"{pt.power:13.2f}{pt.fdr:9.2f}" for pt in here))
     return "\n".join(lines)
 
-def _draw_points(points, e, path) -> None:
-    "The picture of the points"
+def _draw_points(points: dict, e, path) -> None: # points by delta
+    "Power above FDR, one column per delta"
     from matplotlib.figure import Figure
 
     from dp_knockoff.practice.plots import plot_curves, save_figure
-    fig = Figure(figsize=(9, 3.8), layout="constrained")
-    plot_curves(points, e.fdr, fig.subplots(1, 2))
-    delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}"
-    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, delta = {delta}, "
-                 f"bounds: {e.bounds}", fontsize="medium")
+    fig = Figure(figsize=(5 * len(points), 6.4), layout="constrained")
+    axes = fig.subplots(2, len(points), sharex=True, sharey="row", squeeze=False)
+    for (delta, here), column in zip(points.items(), axes.T):
+        plot_curves(here, e.fdr, column)
+        column[0].set(title=f"delta = {delta}" + ", as in the paper" * (delta == "2p/n"), xlabel="")
+    for power, fdr in axes.T[1:]:
+        for ax in (power, fdr): ax.set_ylabel("")
+        fdr.get_legend().remove() # that of the first column is for all
+    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, bounds: {e.bounds}",
+                 fontsize="medium")
     save_figure(fig, path)
 
 # %% ../../nbs/8_practice/cli.ipynb #50457d28
@@ -1063,61 +1081,68 @@ def _figure(args) -> None:
     methods = [word.strip() for word in args.methods.split(",") if word.strip()]
     for method in methods: check_option("--methods", method, list(METHODS))
     sizes = [_count("--sizes", text) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
-    out = _open_folder(args.out)
+    out, settings = _open_folder(args.out), _settings(e, args.trials)
     question = {**asdict(e), "methods": methods, "trials": args.trials, "seed": args.seed}
-    points = _resumed(out, question) if args.resume else []
-    known = {(pt.method, pt.n) for pt in points}
-    left = [n for n in sizes if not all((method, n) in known for method in methods)]
-    points = [pt for pt in points if pt.n not in left]
+    before = _resumed(out, question) if args.resume else {}
+    points = {delta: before.get(delta, []) for delta in settings}
     _write_text(out / "figure.json", json.dumps(question, indent=1) + "\n")
 
-    def done(new):
-        points.extend(new)
-        points.sort(key=lambda pt: (methods.index(pt.method), pt.n))
+    def done(new, here):
+        here.extend(new)
+        here.sort(key=lambda pt: (methods.index(pt.method), pt.n))
         _write_text(out / "figure.csv", _points_as_csv(points))
         bar.update()
 
-    with _bar(total=len(sizes), initial=len(sizes) - len(left), unit="size") as bar:
-        dp.simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
-    points = [pt for pt in points if pt.n in sizes and pt.method in methods]
-    print(_table(points, methods))
-    _draw_points(points, e, out / "figure.png")
-    print(f"Simulated: {args.trials} datasets a size; nothing was read, nothing was spent.")
+    with _bar(total=len(sizes) * len(settings), unit="size") as bar:
+        for delta, (setting, trials) in settings.items():
+            here = points[delta]
+            known = {(pt.method, pt.n) for pt in here}
+            left = [n for n in sizes if not all((method, n) in known for method in methods)]
+            here[:] = [pt for pt in here if pt.n not in left]
+            bar.update(len(sizes) - len(left))
+            dp.simulate(setting, left, methods, trials, args.seed, args.jobs, partial(done, here=here))
+    asked = {delta: [pt for pt in here if pt.n in sizes] for delta, here in points.items()}
+    for delta, (_, trials) in settings.items():
+        print(f"delta = {delta}, {trials} datasets per size:", _table(asked[delta], methods), "", sep="\n")
+    _draw_points(asked, e, out / "figure.png")
+    print("Simulated: nothing was read, nothing was spent.")
     print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
 
-_COMMANDS["figure"] = ("power and FDR against the number of rows, in the paper's setting",
+_COMMANDS["figure"] = ("reproduce the paper's figure, and draw it again with a delta that protects",
                        _add_figure, _figure)
 
 # %% ../../nbs/8_practice/cli.ipynb #413e6d21
 def _add_demo(command) -> None:
     "The arguments of `dp-knockoff demo`"
     add = command.add_argument
-    add("--n", type=int, default=1000, help="rows (default 1000)")
-    add("--p", type=int, default=50, help="columns (default 50)")
-    add("--k", type=int, default=15, help="columns that matter (default 15)")
+    add("--n", type=int, default=20_000, help="rows (default 20000)")
+    add("--p", type=int, default=20, help="columns (default 20)")
+    add("--k", type=int, default=6, help="columns that matter (default 6)")
     add("--amplitude", type=float, default=.2, help="size of their coefficients (default 0.2)")
-    add("--rho", type=float, default=.3, help="correlation of neighbouring columns (default 0.3)")
-    add("--fdr", type=float, default=.2, help="false discovery rate to stay below (default 0.2)")
-    add("--s", default="mvr", help="knockoffs: lam_min (the paper's), equi, sdp or mvr (default)")
-    add("--seed", type=int, default=0, help="seed of data and knockoffs (default 0)")
+    for name, usual, text in (("epsilon", 1.0, "privacy budget"), ("delta", 1e-6, "privacy budget"),
+                              ("fdr", .1, "false discovery rate to stay below")):
+        add(_option(name), type=float, default=usual, help=_with_default(text, usual))
+    add("--seed", type=int, default=0, help="seed of data and noise (default 0)")
     add("--out", default="demo.png", help="where to write the picture: .png, .pdf or .svg (default demo.png)")
 
 def _demo(args) -> None:
-    "Simulate, select, compare with the truth, draw"
+    "Simulate data and noise, select, compare with the truth, draw"
     from dp_knockoff.knockoffs.threshold import error_rates
     from dp_knockoff.practice.plots import check_picture
     check_picture(args.out)
-    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
+    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, random_signs=True,
                                  random_state=args.seed)
     names = [f"{'signal' if b else 'null'}{j}" for j, b in enumerate(beta)]
-    moments = dp.Moments.from_data(X, y, names)
-    selection = dp.knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
+    bounds = {"row_bound": args.p**.5 / 2, "response_bound": 2.0}
+    selection = dp.MomentsMethod(epsilon=args.epsilon, delta=args.delta, **bounds).select(
+        dp.open_source(X, y, columns=names), fdr=args.fdr, simulation=True, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
     found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
-    print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, "
-          f"neighbouring columns correlated {args.rho:g}.\n")
+    print(f"A table of {args.n:,} people and {args.p} columns, of which {args.k} (signal...) matter for the "
+          f"response and the others (null...) do not.\nOnly noisy sums of it are used, so that nobody's row "
+          f"can be told from them (epsilon = {args.epsilon:g}, delta = {args.delta:g}).\n")
     print(selection)
     print(f"\nThe truth, known here: {found}, {fdp:.0%} of the selected are false.")
     print(f"Picture: {_draw_selection(selection, args.out, height=3.6)}")
 
-_COMMANDS["demo"] = ("select variables in simulated data, print the selection and draw it", _add_demo, _demo)
+_COMMANDS["demo"] = ("select variables privately in simulated data, and compare with the truth", _add_demo, _demo)
