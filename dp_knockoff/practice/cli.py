@@ -445,8 +445,7 @@ def _check_archive(option: str, path: str, what: str = "moments") -> None:
     "A place for a NumPy archive"
     from dp_knockoff.core.archives import check_place
     if not path.endswith(".npz"):
-        raise _refused(f"{option} {path!r}", "does not end in .npz",
-                        f"{what} are kept as NumPy archives")
+        raise _refused(f"{option} {path!r}", "does not end in .npz", f"{what} are kept as NumPy archives")
     check_place(path)
 
 _TEXTS = (".html", ".json", ".csv")   # what --out writes as text
@@ -825,11 +824,9 @@ def _dictionary(args) -> None:
     from dp_knockoff.data.dictionary import template
     from dp_knockoff.data.source import types_of
     if args.out and not args.out.lower().endswith(".toml"):
-        raise _refused(f"--out {args.out!r}", "does not end in .toml",
-                        "choose a name like columns.toml")
+        raise _refused(f"--out {args.out!r}", "does not end in .toml", "choose a name like columns.toml")
     if args.out and os.path.exists(args.out):
-        raise _refused(f"--out {args.out!r}", "is there already, and may be filled in",
-                        "choose another name")
+        raise _refused(f"--out {args.out!r}", "is there already, and may be filled in", "choose another name")
     text = template(types_of(args.data), args.target)
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
@@ -856,15 +853,13 @@ def _clip_of(args, source):
     given = _given(args, _CLIP)
     if args.raw:
         for name, value in given.items():
-            raise _refused(_option(name, value), "has no meaning for --raw moments",
-                            "leave one out")
+            raise _refused(_option(name, value), "has no meaning for --raw moments", "leave one out")
     if args.raw or not (given or args.dictionary): return None
     if "private" in given.values():
         raise _refused("'private' bounds", "take passes and budget of their own",
                         "find them with `select`, or pass public numbers here")
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
-        raise _refused("--row-bound and --response-bound", "belong together",
-                        "pass both, or neither")
+        raise _refused("--row-bound and --response-bound", "belong together", "pass both, or neither")
     method = dp.MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # bounds do not depend on a budget
     method.warn_of(method.completed(source), source)
     return method.clip_for(source)
@@ -1020,7 +1015,7 @@ _COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of 
 def _points_as_csv(points: dict) -> str: # by delta
     "The points as figure.csv"
     from dp_knockoff.core.tables import csv_text
-    rows = [[delta, *(getattr(pt, name) for name in _COLUMNS)] for delta, here in points.items() for pt in here]
+    rows = [[delta, *(getattr(pt, name) for name in _COLUMNS)] for delta in points for pt in points[delta]]
     return csv_text([("delta", *_COLUMNS),
                      *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
 
@@ -1145,4 +1140,4 @@ def _demo(args) -> None:
     print(f"\nThe truth, known here: {found}, {fdp:.0%} of the selected are false.")
     print(f"Picture: {_draw_selection(selection, args.out, height=3.6)}")
 
-_COMMANDS["demo"] = ("select variables privately in simulated data, and compare with the truth", _add_demo, _demo)
+_COMMANDS["demo"] = ("select privately in simulated data, and compare with the truth", _add_demo, _demo)

@@ -418,7 +418,7 @@ _RESULTS = ("selection_", "W_", "threshold_", "signs_", "_made_from", "_columns"
 _NOT_YET = "no result is drawn yet: call fit, or finish after partial_fit"
 
 def _neighbours(selector) -> tuple: # steps before, steps after
-    "The steps of the pipeline that is calling, if one is: a selector inside another composition is on its own"
+    "The steps of the pipeline that is calling, if one is; none for a selector inside another composition"
     frame = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get("self")
@@ -470,8 +470,8 @@ class _Selected(SelectorMixin, BaseEstimator):
         _, after = _neighbours(self)
         if after and after[0] not in (None, "passthrough"):
             raise InputError(
-                "this pipeline", problem=f"stops: nothing was selected, and {type(after[0]).__name__} would get "
-                "no columns", remedy="see selection_.explain() of its selector, and select from that release "
+                "this pipeline", problem="stops: nothing was selected, and "
+                f"{type(after[0]).__name__} would get no columns", remedy="see selection_.explain() of its selector, and select from that release "
                 "again, at no cost, by ReleaseSelector(release=..., fdr=...)")
         warnings.warn(self.selection_.explain(), stacklevel=4)
 

@@ -1022,7 +1022,8 @@ def test_figure_knows_all_methods_that_can_be_simulated(capsys):
         assert label in out
     rows = Path("figure/figure.csv").read_text().splitlines()[1:]
     words = ["none", "one", "two", "moments", "products"]
-    assert [row.split(",")[:2] for row in rows] == [[delta, word] for delta in ("2p/n", "1e-6") for word in words]
+    assert [row.split(",")[:2] for row in rows] == [
+        [delta, word] for delta in ("2p/n", "1e-6") for word in words]
     assert json.loads(Path("figure/figure.json").read_text())["delta"] == 1e-6
 
 
@@ -1034,8 +1035,8 @@ def test_the_left_half_of_the_figure_is_the_papers_own(capsys):
         assert main(["figure", "--sizes", "1e4", "--trials", "6", "--methods", "two", *more]) == 0
         rows = [row.split(",") for row in Path("figure/figure.csv").read_text().splitlines()[1:]]
         assert [row[0] for row in rows] == deltas
-        assert np.allclose([float(v) for v in rows[0][4:]], [paper.power, paper.power_se, paper.fdr, paper.fdr_se],
-                           atol=1e-5)
+        expected = [paper.power, paper.power_se, paper.fdr, paper.fdr_se]
+        assert np.allclose([float(value) for value in rows[0][4:]], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("command", ["figure", "plan"])
