@@ -1,7 +1,8 @@
-"""How many rows a table needs for its columns and its budget: real designs, planted truths; makes results/rows.md.
+"""How many rows a table needs for its columns and its budget: makes results/rows.md.
 
-One column per number and one per level beyond the first, p in all. Epsilon is chosen so that n epsilon / p^1.5
-takes a few values; a third of the variables matter and explain a fifth of the response.
+Real designs with planted truths. One column per number and one per level beyond the first, p in all.
+Epsilon is chosen so that n epsilon / p^1.5 takes a few values; a third of the variables matter and explain
+a fifth of the response.
 """
 from __future__ import annotations
 
@@ -42,17 +43,20 @@ def measure(names, releases: int) -> dict: # ratio -> (tables, 2)
         X = np.column_stack(parts)
         for ratio in RATIOS:
             epsilon = ratio * X.shape[1]**1.5 / len(X)
-            if SMALLEST <= epsilon <= LARGEST: found[ratio].append(cell(name, facts, X, epsilon, releases))
+            if not SMALLEST <= epsilon <= LARGEST: continue
+            found[ratio].append(cell(name, facts, X, epsilon, releases))
     return {ratio: np.array(rows) for ratio, rows in found.items()}
 
 
 def report(found: dict) -> str:
     "Quartiles of the tables' mean powers at each ratio"
     lines = ["# Rows for columns and budget", "",
-             "| n epsilon / p^1.5 | tables | power: quartiles over tables | mean FDR (q = .2) |", "|--|--|--|--|"]
+             "| n epsilon / p^1.5 | tables | power: quartiles over tables | mean FDR (q = .2) |",
+             "|--|--|--|--|"]
     for ratio, rows in found.items():
         low, middle, high = np.quantile(rows[:, 1], QUANTILES)
-        lines.append(f"| {ratio} | {len(rows)} | {low:.2f}, {middle:.2f}, {high:.2f} | {rows[:, 0].mean():.2f} |")
+        powers = f"{low:.2f}, {middle:.2f}, {high:.2f}"
+        lines.append(f"| {ratio} | {len(rows)} | {powers} | {rows[:, 0].mean():.2f} |")
     return "\n".join([*lines, "", __doc__.strip().split("\n\n")[1].replace("\n", " "), ""])
 
 

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
 import tempfile
 import textwrap
 import warnings
-from dataclasses import MISSING, asdict, fields, replace
-from functools import partial
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import dp_knockoff as dp
@@ -992,116 +990,17 @@ def _add_figure(command) -> None:
     add("--resume", action="store_true", help="continue an interrupted run")
     _add_experiment(command, delta="1e-6")
 
-def _settings(e, trials: int) -> dict: # delta -> (Experiment, datasets per size)
-    "The paper's own setting, and the one that was asked for"
-    settings = {"2p/n": (replace(e, delta="2p/n"), trials)}
-    delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}".replace("e-0", "e-")
-    settings.setdefault(delta, (e, -(-trials // 5)))
-    return settings
-
-def _open_folder(name: str):
-    "The folder for the results, created if need be"
-    out = Path(name)
-    try: out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("out", name, f"cannot be a folder ({error.strerror})", "choose another") from None
-    if not os.access(out, os.W_OK):
-        raise InputError("out", name, "cannot be written to", "choose another folder")
-    return out
-
-# %% ../../nbs/8_practice/cli.ipynb #4360a735
-_COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of figure.csv, after delta
-
-def _points_as_csv(points: dict) -> str: # by delta
-    "The points as figure.csv"
-    from dp_knockoff.core.tables import csv_text
-    rows = [[delta, *(getattr(pt, name) for name in _COLUMNS)] for delta in points for pt in points[delta]]
-    return csv_text([("delta", *_COLUMNS),
-                     *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
-
-def _resumed(out, question: dict) -> dict: # points by delta
-    "The points of an interrupted run, if it asked the same question"
-    from dp_knockoff.evidence.simulation import Point
-    points = {}
-    if not (out / "figure.csv").exists(): return points
-    try:
-        asked = json.loads((out / "figure.json").read_text())
-        kinds = dict.fromkeys(_COLUMNS, float) | {"method": str, "n": int, "trials": int}
-        for row in csv.DictReader((out / "figure.csv").read_text().splitlines()):
-            point = Point(**{name: kind(row[name]) for name, kind in kinds.items()})
-            points.setdefault(row["delta"], []).append(point)
-    except (OSError, ValueError, KeyError, TypeError):
-        raise _refused(f"figure.csv or figure.json in {str(out)!r}", "cannot be read",
-                        "run without --resume") from None
-    other = sorted(key for key in question if asked.get(key) != question[key])
-    if other:
-        raise _refused(f"the run in {str(out)!r}", f"was made with other settings ({', '.join(other)})",
-                        "repeat them, or run without --resume")
-    return points
-
-# %% ../../nbs/8_practice/cli.ipynb #3f8b8638
-def _table(points, methods: list) -> str:
-    "Power and FDR of each method, one line per size"
-    from dp_knockoff.practice.plots import STYLES
-    at = {(pt.method, pt.n): pt for pt in points}
-    lines = ["        n " + "".join(f"{STYLES[m][0]:>22}" for m in methods),
-             "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
-    for n in sorted({pt.n for pt in points}):
-        here = [at[m, n] for m in methods if (m, n) in at]
-        lines.append(f"{n:>9,} " + "".join(f"{pt.power:13.2f}{pt.fdr:9.2f}" for pt in here))
-    return "\n".join(lines)
-
-def _draw_points(points: dict, e, path) -> None: # points by delta
-    "Power above FDR, one column per delta"
-    from matplotlib.figure import Figure
-
-    from dp_knockoff.practice.plots import plot_curves, save_figure
-    fig = Figure(figsize=(5 * len(points), 6.4), layout="constrained")
-    axes = fig.subplots(2, len(points), sharex=True, sharey="row", squeeze=False)
-    for (delta, here), column in zip(points.items(), axes.T):
-        plot_curves(here, e.fdr, column)
-        column[0].set(title=f"delta = {delta}" + ", as in the paper" * (delta == "2p/n"), xlabel="")
-    for power, fdr in axes.T[1:]:
-        for ax in (power, fdr): ax.set_ylabel("")
-        fdr.get_legend().remove() # that of the first column is for all
-    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, bounds: {e.bounds}",
-                 fontsize="medium")
-    save_figure(fig, path)
-
-# %% ../../nbs/8_practice/cli.ipynb #50457d28
 def _figure(args) -> None:
-    "Simulate every size that is not done yet, writing as it goes; then table and picture"
-    from dp_knockoff.evidence.simulation import METHODS, SIZES
-    e = _experiment(args)
-    methods = [word.strip() for word in args.methods.split(",") if word.strip()]
-    for method in methods: check_option("--methods", method, list(METHODS))
+    "Simulate, print the tables, draw the picture"
+    from dp_knockoff.evidence.simulation import SIZES
+    from dp_knockoff.practice.figure import figure_settings, paper_figure
+    e, methods = _experiment(args), [word.strip() for word in args.methods.split(",") if word.strip()]
     sizes = [_count("--sizes", text) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
-    out, settings = _open_folder(args.out), _settings(e, args.trials)
-    question = {**asdict(e), "methods": methods, "trials": args.trials, "seed": args.seed}
-    before = _resumed(out, question) if args.resume else {}
-    points = {delta: before.get(delta, []) for delta in settings}
-    _write_text(out / "figure.json", json.dumps(question, indent=1) + "\n")
-
-    def done(new, here):
-        here.extend(new)
-        here.sort(key=lambda pt: (methods.index(pt.method), pt.n))
-        _write_text(out / "figure.csv", _points_as_csv(points))
-        bar.update()
-
-    with _bar(total=len(sizes) * len(settings), unit="size") as bar:
-        for delta, (setting, trials) in settings.items():
-            here = points[delta]
-            known = {(pt.method, pt.n) for pt in here}
-            left = [n for n in sizes if not all((method, n) in known for method in methods)]
-            here[:] = [pt for pt in here if pt.n not in left]
-            bar.update(len(sizes) - len(left))
-            dp.simulate(setting, left, methods, trials, args.seed, args.jobs, partial(done, here=here))
-    asked = {delta: [pt for pt in here if pt.n in sizes] for delta, here in points.items()}
-    for delta, (_, trials) in settings.items():
-        print(f"delta = {delta}, {trials} datasets per size:", _table(asked[delta], methods), "", sep="\n")
-    _draw_points(asked, e, out / "figure.png")
-    print("Simulated: nothing was read, nothing was spent.")
-    print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
+    with _bar(total=len(sizes) * len(figure_settings(e, args.trials)), unit="size") as bar:
+        print(paper_figure(args.out, e, sizes, methods, args.trials, args.seed, args.jobs, args.resume,
+                           bar.update))
+    print("Simulated: nothing was read, nothing was spent.\n"
+          f"Written: {os.path.join(args.out, 'figure.png')}, {os.path.join(args.out, 'figure.csv')}")
 
 _COMMANDS["figure"] = ("reproduce the paper's figure, and draw it again with a delta that protects",
                        _add_figure, _figure)

@@ -471,7 +471,8 @@ class _Selected(SelectorMixin, BaseEstimator):
         if after and after[0] not in (None, "passthrough"):
             raise InputError(
                 "this pipeline", problem="stops: nothing was selected, and "
-                f"{type(after[0]).__name__} would get no columns", remedy="see selection_.explain() of its selector, and select from that release "
+                f"{type(after[0]).__name__} would get no columns", remedy="see selection_.explain() of its "
+                "selector, and select from that release "
                 "again, at no cost, by ReleaseSelector(release=..., fdr=...)")
         warnings.warn(self.selection_.explain(), stacklevel=4)
 
