@@ -178,10 +178,11 @@ class Design:
 
     @cached_property
     def empty(self) -> np.ndarray: # (p,) of truth values
-        "Columns whose centred products are all noise, where others' are not: constants, levels that never occur"
+        "Columns whose centred products are all noise, where others' are not: constants, empty levels"
         m = self._all_means
         T = np.vstack([np.eye(self.p), -m[None]])[:len(self.gram)]
-        A = (T.T @ self.gram @ T) / (self.sd * np.sqrt(np.outer(1 + m**2, 1 + m**2))) if self.sd else np.eye(self.p)
+        if not self.sd: return np.zeros(self.p, dtype=bool)
+        A = (T.T @ self.gram @ T) / (self.sd * np.sqrt(np.outer(1 + m**2, 1 + m**2)))
         rows = np.sqrt((A**2).sum(1) - np.diag(A)**2 / 2) # of noise alone: about sqrt(p), give or take .7
         noise = np.sqrt(self.p) + _EMPTY
         return (rows < noise) & (_FULL * noise < rows.max())

@@ -410,6 +410,10 @@ class _ChargedSampler:
         self._charge(purpose)
         return self.sampler.lattice(value, scale, purpose)
 
+    def top(self, value, scale, k, purpose):
+        self._charge(purpose)
+        return self.sampler.top(value, scale, k, purpose)
+
     def __reduce__(self):
         problem = "belongs to one release, and is not copied or saved"
         raise InputError("a sampler that charges a ledger", problem=problem, remedy="start a new release")
