@@ -1,9 +1,11 @@
 """Sphinx settings; tools/build_docs.py writes the pages and calls Sphinx."""
+import json
 from configparser import ConfigParser
 from pathlib import Path
 
+folder = Path(__file__).resolve().parent
 settings = ConfigParser()
-settings.read(Path(__file__).resolve().parent.parent / "settings.ini", encoding="utf-8")
+settings.read(folder.parent / "settings.ini", encoding="utf-8")
 settings = settings["DEFAULT"]
 
 project, author, version = settings["title"], settings["author"], settings["version"]
@@ -16,7 +18,8 @@ myst_enable_extensions = ["amsmath", "attrs_block", "attrs_inline", "colon_fence
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
 mathjax_path = "mathjax/tex-chtml.js"
-copybutton_selector = "div.cell_input pre"
+mathjax3_config = {"chtml": {"displayAlign": "left", "displayIndent": "1.5em"}}
+copybutton_selector = "div.cell_input pre, details.source pre, .pitch pre"
 
 smartquotes_action = "D"
 add_module_names = False
@@ -26,8 +29,11 @@ toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"{project} {version}"
+templates_path = ["templates"]
 html_static_path = ["static", "_source/_static"]
 html_css_files, html_js_files = ["site.css"], ["site.js"]
 html_favicon = "static/favicon.svg"
 html_copy_source = False
-html_search_scorer = str(Path(__file__).resolve().parent / "static" / "scorer.js")
+html_show_sourcelink = False
+html_context = {"parts": json.loads((folder / "_source" / "sidebar.json").read_text(encoding="utf-8"))}
+html_search_scorer = str(folder / "static" / "scorer.js")

@@ -1,4 +1,4 @@
-"CONTRIBUTING.md says how a method, a statistic and a source are added: its code does what it says."
+"docs/extending.md says how a method, a statistic and a source are added: its code does what it says."
 import re
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from dp_knockoff.selection.release import Release, Selection, select
 from dp_knockoff.selection.rules import SIMULATION, KnockoffPlus
 from watched import Trusted
 
-PAGE = Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
 
 
 @pytest.fixture(scope="module")

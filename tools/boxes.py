@@ -88,15 +88,17 @@ def feet(piece, links: dict, cells: dict, works: dict) -> list:
 
 
 def foot(one, links: dict, cells: dict, works: dict) -> str:
-    "Whose a statement is, the verdict, the code, the attacks"
+    "Whose a statement is, the verdict with its numbers linked to where they come from, the code, the attacks"
     rest = reference.escape(one.verdict[len(one.word):].lstrip(" ;,:").rstrip())
     source = f"[{one.source}](#{one.cite[0]})" if one.cite else one.source
     marks = f"[{source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
+    targets = [cells[cell] for cell in one.attacks if cell in cells]
+    if targets and re.search(r"\d", rest) and "[" not in rest: rest = f"[{rest}](#{targets[0]})"
     parts = [f"{marks} {rest}".rstrip()]
     if one.cite: parts.append("Source: " + ", ".join(f"[{works.get(key, key)}](#{key})" for key in one.cite))
     code = [f"{{py:obj}}`{name} <{links[name]}>`" for name in one.code if name in links]
     if code: parts.append("Code: " + ", ".join(code))
-    attacks = [f"[{k}](#{cells[cell]})" for k, cell in enumerate(one.attacks, 1) if cell in cells]
+    attacks = [f"[{k}](#{target})" for k, target in enumerate(targets, 1)]
     if attacks: parts.append(f"Attack{'s' * (len(attacks) > 1)}: " + ", ".join(attacks))
     return " · ".join(parts)
 

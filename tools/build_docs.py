@@ -5,6 +5,7 @@ boxes; each module gets a reference page; names of the package in prose link to 
 so is a page that would load anything from the network.
 """
 import ast
+import html
 import json
 import os
 import re
@@ -19,6 +20,8 @@ import boxes
 import notebooks as nbs
 import paper_map
 import reference
+import site_pages
+import site_search
 import tags
 
 DOCS = nbs.ROOT / "docs"
@@ -31,7 +34,10 @@ CELL = re.compile(r"\]\((?:[\w.]+/)*(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a ce
 KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
 PLACE = re.compile(  # a statement, or a work that is cited
     rf"\]\((?:[\w.]+/)*\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
-LONG = 25  # lines of code in the guide that are shown without being asked for
+CHAPTER = re.compile(PROSE.pattern + r"|\b[Cc]hapter (\d{1,2})\b", re.MULTILINE | re.DOTALL)
+CAPTION = re.compile(r"^(\*\*Figure \d+\.\*\*)", re.MULTILINE)
+SHORT = 4  # lines of code above a picture that are shown without being asked for
+SIGNATURES = 3  # the most that a folded cell shows
 LOADS = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*["']""")
 
 
@@ -45,7 +51,7 @@ def main():
     options = ["-q", "-W", "--keep-going", "-c", DOCS, "-d", BUILD / "doctrees"]
     command = [sys.executable, "-m", "sphinx", *options, SOURCE, BUILD / "html"]
     code = subprocess.run([str(word) for word in command]).returncode
-    if (index := BUILD / "html" / "searchindex.js").exists(): name_statements(index, found)
+    if (index := BUILD / "html" / "searchindex.js").exists(): weigh(index, books, found)
     sys.exit(code or offline())
 
 
@@ -56,20 +62,37 @@ def write_pages(books: dict, found: list):
     works = {key: bibliography.short(key, text) for key, text in entries.items()}
     credit(modules, found)
     for stem, book in books.items():
-        shown = page(stem, book, modules, found, cited, works, list(books))
+        if stem == "index": continue  # the README; the site has a first page of its own
+        shown = page(stem, book, modules, found, cited, works)
         write(f"{stem}.ipynb", json.dumps(shown, indent=1))
-    write("map.md", prose("map", 1, full_map(found, books), lookup(modules, "")))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
-    for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
     write("reference/index.md", reference.overview(modules, reference.package_groups()))
     write("reference/modules.md", reference.internals(modules))
+    groups = site_pages.parts(books, [path.stem for path in PAGES])
+    texts = written_pages(books, found, modules, groups)
+    for name, text in texts.items(): write(f"{name}.md", text)
+    titles = {stem: site_pages.title(stem, book) for stem, book in books.items()}
+    titles |= {name: re.search(r"(?m)^# (.*)$", text)[1] for name, text in texts.items()}
+    titles |= {"index": "Home", "reference/index": "Reference", "reference/modules": "All modules"}
+    write("sidebar.json", json.dumps(site_pages.sidebar(groups, titles)))
+
+
+def written_pages(books: dict, found: list, modules: list, groups: dict) -> dict:
+    "{name: text} of the pages that are neither a notebook nor of the reference"
+    links, docs = lookup(modules, ""), {"index": site_pages.home(groups)}
+    docs["extending"] = site_pages.EXTENDING.read_text(encoding="utf-8")
+    docs = {name: nbs.relink(text, moved, DOCS) for name, text in docs.items()}
+    docs["extending"] = linked(docs["extending"], links)
+    for path in PAGES: docs[path.stem] = nbs.relink(path.read_text(encoding="utf-8"), moved)
+    return docs | {"map": prose("map", 1, full_map(found, books), links),
+                   "contents": site_pages.contents(books, groups), "guarantees": site_pages.guarantees()}
 
 
 def write(name: str, text: str):
     "Write one file of the Sphinx source"
     path = SOURCE / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(tags.shown(text), encoding="utf-8")
 
 
 def credit(modules: list, found: list):
@@ -95,19 +118,21 @@ def full_map(found: list, books: dict) -> str:
     return "\n\n".join([*parts, f"The paper labels these as well, which state nothing: {others}."]) + "\n"
 
 
-def name_statements(path: Path, found: list):
-    "Let the search find statements by their names, as it finds headings"
+def weigh(path: Path, books: dict, found: list):
+    "Let the search find statements by their names, and first the pages that are about a word"
     text = path.read_text(encoding="utf-8")
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
-    for one in found:
-        place = [index["docnames"].index(one.page), one.id]
-        index["alltitles"].setdefault(one.label, []).append(place)
+    others = {name: (SOURCE / f"{name}.md").read_text(encoding="utf-8")
+              for name in ("index", "guarantees", "extending", "map", *(path.stem for path in PAGES))}
+    others["map"] = "\n\n".join(line for line in others["map"].splitlines() if not line.startswith("|"))
+    kinds = {name: ("home" if name == "index" else "project", text) for name, text in others.items()}
+    index = site_search.added(index, site_search.pages(books, kinds), found)
     path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict, stems: list) -> dict:
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict) -> dict:
     "A notebook as the reader of the site sees it"
-    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, modules, found), False
+    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, found), False
     targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
@@ -118,51 +143,69 @@ def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: 
         elif cell["cell_type"] == "code" and nbs.is_shown(cell):
             note = notes.get(cell["id"])
             above = f"({reference.cell_anchor(stem, cell)})=\n" + (f"{{.cell-note}}\n{note}" if note else "")
-            shown = folded(stem, cell) | {"source": nbs.code(cell["source"])}
+            if nbs.has(cell, *nbs.EXPORTED) and not cell["outputs"]:
+                cells.append(markdown(f"{cell['id']}-code", f"{above}\n\n{exported(cell, links)}"))
+                continue
+            shown = described(folded(cell)) | {"source": nbs.code(cell["source"])}
             cells += [markdown(f"{cell['id']}-note", above)] * (cell["id"] in notes) + [shown]
-    if stem == "index": cells.append(markdown("contents", contents(stems)))
     return book | {"cells": cells}
 
 
 def with_citations(text: str, cited: dict) -> str:
     "The bibliography with the notebooks that cite each entry"
     def entry(match):
-        pages = {stem: nbs.number_of(stem) or nbs.name_of(stem) for stem in cited.get(match[1], [])}
+        stems = [stem for stem in cited.get(match[1], []) if stem != "index"]
+        pages = {stem: site_pages.shown_number(stem) or nbs.name_of(stem) for stem in stems}
         links = ", ".join(f"[{shown}]({stem}.ipynb)" for stem, shown in pages.items())
         return match[0] + f" [Cited in {links}.]{{.cited}}" * bool(links)
     return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
 
 
-def notes_on(stem: str, book: dict, modules: list, found: list) -> dict:
-    "{cell: a line above it}: where exported names are described, which statements a cell attacks"
-    described, attacked = {}, {}
-    for entry in (entry for module in modules if module.page == stem for entry in module.entries):
-        cell, name = entry.cell.rpartition("-")[2], f"{{py:obj}}`{entry.name} <{entry.path}>`"
-        described.setdefault(cell, []).append(name)
+def notes_on(stem: str, book: dict, found: list) -> dict:
+    "{cell: a line above it}: which statements a cell attacks; nothing for code that others link to"
+    attacked = {}
     for one in found:
         for cell in (cell for page, cell in one.attacks if page == stem):
             attacked.setdefault(cell, []).append(f"[{one.label}](#{one.id})")
     notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, *nbs.EXPORTED)}
-    notes |= {cell: "Reference: " + ", ".join(names) for cell, names in described.items()}
     return notes | {cell: "Attacks " + ", ".join(names) for cell, names in attacked.items()}
 
 
-def folded(stem: str, cell: dict) -> dict:
-    "A cell that only imports, or that is long code of the guide, behind a line that opens it"
+def exported(cell: dict, links: dict) -> str:
+    "A cell of the module as its signatures, which open to show the code; names lead to the reference"
+    found = [(name, reference.short(name, node)) for name, node in reference.definitions(cell["source"])]
+    shown = "<br>".join(f"<code>{signature(name, text, links)}</code>" for name, text in found[:SIGNATURES])
+    if len(found) > SIGNATURES: shown += f" and {len(found) - SIGNATURES} more"
+    count = nbs.code(cell["source"]).count("\n") + 1
+    shown = shown or f"Code of the module, {count} line{'s' * (count > 1)}"
+    code = reference.directive("code-block", "python", nbs.code(cell["source"]), domain="", ticks=4)
+    return f'<details class="source exported"><summary>{shown}</summary>\n\n{code}\n\n</details>'
+
+
+def signature(name: str, text: str, links: dict) -> str:
+    "A signature in HTML whose name leads to its place in the reference"
+    if not (path := links.get(name)): return html.escape(text)
+    page = f"reference/{path.removeprefix(reference.PACKAGE + '.').removesuffix('.' + name)}.html#{path}"
+    return f'<a href="{page}">{name}</a>{html.escape(text.removeprefix(name))}'
+
+
+def folded(cell: dict) -> dict:
+    "A cell that only imports, or draws with many lines, behind a line that opens it"
     tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
     if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body): summary = "Imports"
-    elif nbs.is_guide(stem) and nbs.has(cell, *nbs.EXPORTED) and lines(cell) > LONG:
-        names = ", ".join(name for name, _ in reference.definitions(cell["source"]))
-        summary = f"Code of {names} ({lines(cell)} lines)" if names else f"Code ({lines(cell)} lines)"
+    elif nbs.has(cell, *nbs.EXPORTED): summary = "Code of the module"
+    elif nbs.draws(cell) and nbs.code(cell["source"]).count("\n") >= SHORT: summary = "Code of the picture"
     else: return cell
     prompts = {"code_prompt_show": f"{summary}: show", "code_prompt_hide": f"{summary}: hide"}
     tags = [*cell["metadata"].get("tags", []), "hide-input"]
     return cell | {"metadata": cell["metadata"] | {"tags": tags, "mystnb": prompts}}
 
 
-def lines(cell: dict) -> int:
-    "How long the code of a cell is"
-    return nbs.code(cell["source"]).count("\n") + 1
+def described(cell: dict) -> dict:
+    "A cell whose picture has the alternative text of its line `#| fig-alt: ...`"
+    if not nbs.draws(cell): return cell
+    known = cell["metadata"].get("mystnb", {})
+    return cell | {"metadata": cell["metadata"] | {"mystnb": known | {"image": {"alt": nbs.alt(cell)}}}}
 
 
 def with_targets(stem: str, index: int, source: str) -> str:
@@ -177,11 +220,13 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
     "A markdown cell with a styled subtitle, a download, and links that work on the site"
     if index == 0:
         download = f"{{.download}}\n{{download}}`This page as a notebook <../../{where(stem)}>`\n"
+        if number := site_pages.shown_number(stem): source = re.sub(r"\A# ", f"# {number}. ", source)
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
-        if stem != "index": source = source.rstrip("\n") + "\n\n" + download
+        source = source.rstrip("\n") + "\n\n" + download
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
+    parts[::2] = [CAPTION.sub(r"{.caption}\n\1", part) for part in parts[::2]]
     parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
-    return nbs.relink(linked("".join(parts), links), moved, folder(stem))
+    return nbs.relink(chaptered(linked("".join(parts), links)), moved, folder(stem))
 
 
 def where(stem: str) -> str:
@@ -204,9 +249,19 @@ def linked(source: str, links: dict) -> str:
 
 def moved(path: Path) -> str:
     "A file of the repository, seen from the Sphinx source: a page of the site, or else a download"
-    if path == nbs.ROOT / "README.md": return "index"
+    if path in (nbs.ROOT / "README.md", nbs.NBS / "index.ipynb"): return "index.md"
+    if path.suffix == ".md" and DOCS in path.parents: return path.relative_to(DOCS).as_posix()
     if nbs.NBS in path.parents or path in PAGES: return path.name
     return "path:" + Path(os.path.relpath(path, SOURCE)).as_posix()
+
+
+def chaptered(source: str) -> str:
+    "Link \"chapter 7\" to that chapter, but not in headings, other links or code"
+    chapters = {site_pages.shown_number(path.stem): path for path in nbs.paths() if nbs.number_of(path.stem)}
+    def link(match):
+        path = chapters.get(str(int(match[match.lastindex]))) if match[0][1:].startswith("hapter") else None
+        return f"[{match[0]}]({path.name})" if path else match[0]
+    return CHAPTER.sub(link, source)
 
 
 def lookup(modules: list, stem: str) -> dict:
@@ -222,15 +277,6 @@ def lookup(modules: list, stem: str) -> dict:
 def markdown(name: str, source: str) -> dict:
     "A new markdown cell"
     return {"cell_type": "markdown", "id": name, "metadata": {}, "source": source}
-
-
-def contents(stems: list) -> str:
-    "The sidebar: the notebooks in reading order under the names of their parts, the reference, the project"
-    groups = {"Start": ["Home <self>", "The map of the paper <map>"]}
-    for stem in stems:
-        if stem != "index": groups.setdefault(nbs.chapter_of(stem), []).append(stem)
-    groups |= {"Code": ["reference/index", "reference/modules"], "Project": [path.stem for path in PAGES]}
-    return "\n\n".join(reference.toctree(pages, caption) for caption, pages in groups.items() if pages)
 
 
 def copy_mathjax():

@@ -68,6 +68,12 @@ def number_of(stem: str) -> str:
     return match[1] if match else ""
 
 
+def chapter_page(stem: str) -> str:
+    "The chapter that a page belongs to: 11_sensitivity for a1_sensitivity_proofs, else itself"
+    name = name_of(stem).removesuffix("_proofs")
+    return stem if name == name_of(stem) else path_of(name).stem
+
+
 def is_guide(stem: str) -> bool:
     "Is this a page of the developer guide: validators, file formats, tools?"
     return reading_order(folder_of(path_of(stem)), stem)[0]
@@ -126,6 +132,18 @@ def is_shown(cell: dict) -> bool:
 def code(source: str) -> str:
     "A cell's source without its directives"
     return "\n".join(line for line in source.splitlines() if not DIRECTIVE.match(line)).strip("\n")
+
+
+def draws(cell: dict) -> bool:
+    "Does a code cell show a picture?"
+    outputs = cell.get("outputs", [])
+    return any(kind.startswith("image/") for output in outputs for kind in output.get("data", {}))
+
+
+def alt(cell: dict) -> str:
+    "What a picture shows, for whoever cannot see it: the line `#| fig-alt: ...` of its cell"
+    found = re.search(r"(?m)^\s*#\s*\|\s*fig-alt:\s*(.+?)\s*$", cell["source"])
+    return found[1] if found else ""
 
 
 def module_of(notebook: dict):

@@ -51,8 +51,10 @@ def numbered(source: str, names: dict) -> str:
 def our_names(found: list) -> dict:
     "What statements that are not the paper's are called: {prop-thing-2 in chapter 12: Theorem 12.2}"
     ours = [one for one in found if one.source in ("known", "ours")]
-    return {one.id: f"{one.name.partition(' ')[0]} {nbs.number_of(one.page) or nbs.name_of(one.page)}."
-                    f"{one.id.rpartition('-')[2]}" for one in ours}
+    chapters = {page: nbs.number_of(nbs.chapter_page(page)) or nbs.name_of(page)
+                for page in {one.page for one in ours}}
+    return {one.id: f"{one.name.partition(' ')[0]} {chapters[one.page]}.{one.id.rpartition('-')[2]}"
+            for one in ours}
 
 
 def box_link(one: tags.Statement) -> str: return f"{nbs.file_of(one.page)}#{one.id}"

@@ -45,7 +45,7 @@ def generated(notebook: Path, output: Path) -> dict:
         if cell["cell_type"] == "markdown": parts.append(nbs.relink(cell["source"].strip(), from_root))
         elif cell["cell_type"] == "code" and nbs.is_shown(cell):
             parts.append(fenced(nbs.code(cell["source"]), "python"))
-            parts += shown(cell["outputs"], images)
+            parts += shown(cell["outputs"], images, nbs.alt(cell) or "output of the code above")
     files = {output.parent / IMAGES / image_name(k): png for k, png in enumerate(images, 1)}
     return {output: ("\n\n".join(parts) + "\n").encode()} | files
 
@@ -55,14 +55,14 @@ def from_root(path: Path) -> str:
     return Path(os.path.relpath(path, nbs.ROOT)).as_posix()
 
 
-def shown(outputs: list, images: list) -> list:
+def shown(outputs: list, images: list, alt: str) -> list:
     "The outputs of a cell: text that belongs together as one block, pictures as links, added to `images`"
     parts, text = [], ""
     for output in outputs:
         data = output.get("data", {})
         if "image/png" in data:
             images.append(base64.b64decode(nbs.joined(data["image/png"])))
-            picture = f"![output of the code above]({IMAGES}/{image_name(len(images))})"
+            picture = f"![{alt}]({IMAGES}/{image_name(len(images))})"
             parts, text = [*parts, *[fenced(text)] * bool(text), picture], ""
         else: text += nbs.joined(output.get("text", data.get("text/plain", "")))
     return parts + [fenced(text)] * bool(text)

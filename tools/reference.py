@@ -285,6 +285,20 @@ def signature(node, bound: bool = False) -> str:
     return f"({text})" + (f" -> {ast.unparse(node.returns)}" if node.returns else "")
 
 
+def short(name: str, node) -> str:
+    "A name with its parameters and their defaults, without types"
+    plain = copy.deepcopy(initialiser(node) or node if isinstance(node, ast.ClassDef) else node)
+    if isinstance(plain, ast.ClassDef):
+        items = [item for item in fields(plain) if is_passed(item)] if "(" in signature(plain) else []
+        return f"{name}({', '.join(item.target.id for item in items)})"
+    if not isinstance(plain, FUNCTION): return name
+    args = plain.args
+    for arg in [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]:
+        if arg: arg.annotation = None
+    if isinstance(node, ast.ClassDef): args.args = args.args[1:]
+    return f"{name}({ast.unparse(args)})"
+
+
 def dataclass_signature(node: ast.ClassDef) -> str:
     "The fields that the caller of a dataclass passes; nothing for a class that inherits its `__init__`"
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]

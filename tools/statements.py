@@ -58,9 +58,10 @@ def wrong_tags(found: list) -> list:
 def wrong_number(one: tags.Statement) -> list:
     "What is not the paper's is prop-name-k in the notebook of that name, and called NN.k in chapter NN"
     if one.source not in ("known", "ours"): return []
-    page, number = nbs.name_of(one.page).replace("_", "-"), PROP.fullmatch(one.id)
+    home = nbs.chapter_page(one.page)
+    page, number = nbs.name_of(home).replace("_", "-"), PROP.fullmatch(one.id)
     if not number or number[1] != page: return [f"the id is not prop-{page}-k"]
-    chapter = nbs.number_of(one.page) or nbs.name_of(one.page)
+    chapter = nbs.number_of(home) or nbs.name_of(home)
     return [] if one.name.endswith(f" {chapter}.{number[2]}") else [f"it is called {one.name!r}"]
 
 

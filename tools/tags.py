@@ -13,6 +13,7 @@ OPEN, SHUT = re.compile(r"<!--\s*statement\s*$"), re.compile(r'-->(?:<a id="([^"
 FIELD = re.compile(rf"({'|'.join(FIELDS)}):\s*(.*)")
 QUOTE = re.compile(r"^> ?")
 PROOF = re.compile(r"^(?:> ?)?\s*(?:\*\*|\*|_)Proof\b")
+NUMBERED = re.compile(r"(?<=\[)0(?=\d\.\d+\]\()|(?<=[a-z][ \N{NO-BREAK SPACE}])0(?=\d\.\d)")
 QED = re.compile(r"\$?\\(?:square|blacksquare|Box)\s*\$?")
 
 
@@ -130,6 +131,11 @@ def read(books: dict) -> list:
     return [replace(found, page=stem, cell=cell["id"], attack=tuple(map(place, found.attack)))
             for stem, book in books.items() for cell in book["cells"] if cell["cell_type"] == "markdown"
             for found in in_cell(cell["source"])]
+
+
+def shown(text: str) -> str:
+    "A text with the names of statements as the site has them: Theorem 6.1 for Theorem 06.1"
+    return NUMBERED.sub("", text)
 
 
 def inventory(path: Path = PAPER) -> list:

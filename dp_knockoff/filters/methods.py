@@ -24,6 +24,7 @@ from dp_knockoff.knockoffs.laws import (
     Law,
     LawUnits,
     dictionary_law,
+    knockoff_rows,
     law_of,
     law_units,
     open_with_law,
@@ -104,7 +105,7 @@ class _Doubled:
     def __call__(self, X, y, part: int, first: int) -> Moments:
         "Moments of one block"
         U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
-        both = np.concatenate([self.units(X), self.units(self.law(X, U))], axis=1)
+        both = np.concatenate([self.units(X), self.units(knockoff_rows(self.law, X, U))], axis=1)
         return summariser(self.names)(both, y)
 
 def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease:

@@ -74,6 +74,7 @@ _BEYOND = .3173 # share of normal residuals beyond one standard deviation
 _LEAST = 1.5   # bounds to choose from begin at so many spreads: less costs more sampling than it saves
 _STEPS = 2.0 ** np.arange(0, 12, 1 / 8) # and grow from there
 _SIZES = np.geomspace(1, 200, 160) # at which an integral is evaluated, in bounds
+_AT_ONCE = 8 # bounds that are tried together: the first that is large enough is rarely far
 
 @dataclass(frozen=True, eq=False)
 class Tails:
@@ -120,22 +121,24 @@ class Tails:
         return float(np.exp(np.interp(np.log(bound), np.log(self.edges), np.log(self._shares))))
 
     def excess(self,
-        bound: float,        # C
-        farthest=np.inf,     # no residual is larger
-    ) -> float:
+        bounds,          # C: a number, or several
+        farthest=np.inf, # no residual is larger
+    ):                   # one number for each
         "Sum of what clamping to a bound removes, on the worse side: the integral of the numbers beyond"
-        u = np.minimum(bound * _SIZES, farthest)
-        def integral(side): return float(np.trapezoid(np.exp(_tail(side, self.edges, u)), u))
-        return max((min(map(integral, ways)) for ways in self._sides), default=0.0)
+        u = np.minimum(np.multiply.outer(bounds, _SIZES), farthest)
+        def integral(side): return np.trapezoid(np.exp(_tail(side, self.edges, u)), u)
+        worse = [np.min([integral(side) for side in ways], axis=0) for ways in self._sides]
+        return np.max(worse, axis=0) if worse else np.zeros(np.shape(bounds))
 
 def _tail(side: np.ndarray, edges: np.ndarray, u: np.ndarray) -> np.ndarray:
     "Logarithm of the number beyond u: from each edge as it fell to that edge, no faster than to the next one"
-    falls = np.maximum.accumulate(np.maximum(-np.diff(side, prepend=side[0]), 1e-3))
+    drops = np.append(side[:-1] - side[1:], 0.0) # to the next edge
+    falls = np.maximum.accumulate(np.maximum(np.append(0.0, drops[:-1]), 1e-3))
     k = np.clip(np.log2(falls[-1] / falls[-2]), .1, 1) # 0: like a power, 1: like an exponential
     j = np.clip(np.searchsorted(edges[:len(side)], u, side="right") - 1, 0, len(side) - 1)
-    on = side[j] - falls[j] / (1 - 2.0**-k) * (np.maximum(u / edges[j], 1)**k - 1)
-    chord = np.interp(np.log(u), np.log(edges[:len(side)]), side)
-    return np.where(j < len(side) - 1, np.maximum(on, chord), on)
+    octaves = np.log2(np.maximum(u / edges[j], 1))
+    on = side[j] - falls[j] / (1 - 2.0**-k) * (np.exp2(k * octaves) - 1)
+    return np.where(j < len(side) - 1, np.maximum(on, side[j] - drops[j] * octaves), on)
 
 def choose_bound(
     tails: Tails,    # of the residuals
@@ -151,10 +154,11 @@ def choose_bound(
     if assumes != "any": return min(_efficient(tails.spread, sampling, noise), farthest), 0.0
     bounds = tails.spread * _LEAST * _STEPS
     bounds = np.append(bounds[bounds < min(tails.edges[-1], farthest)], min(tails.edges[-1], farthest))
-    for C in bounds:
-        ratio = usual * tails.excess(C, farthest) / (BIAS * np.hypot(sampling, noise * C))
-        if ratio <= 1: break
-    return float(C), float(ratio)
+    for some in np.array_split(bounds, range(_AT_ONCE, len(bounds), _AT_ONCE)):
+        ratios = usual * tails.excess(some, farthest) / (BIAS * np.hypot(sampling, noise * some))
+        if (ratios <= 1).any(): break
+    first = int(np.argmax(ratios <= 1)) if (ratios <= 1).any() else -1
+    return float(some[first]), float(ratios[first])
 
 def _efficient(spread: float, sampling: float, noise: float) -> float:
     "The bound with the most information about a shift of symmetric noise, if that is normal"
@@ -261,10 +265,16 @@ def several_rounds(
                                clamped_sd=sizes_sd * np.sqrt(len(EDGES)), weights=weights,
                                weights_sd=weights_sd, variances=np.empty(0), variance_sd=0.0, **public)
             size = r.design.size(n)
-        else: r = replace(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
-        start = r.guess[0]
+        else: r = _again(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
+        if k + 1 < rounds: start = r.guess[0]
     q = mu * np.sqrt(VARIANCES)
-    return replace(r, **noisy_variances(sums.variances, units.clip, directions, q, sampler))
+    return _again(r, **noisy_variances(sums.variances, units.clip, directions, q, sampler))
+
+def _again(r: PrivateMoments, **more) -> PrivateMoments:
+    "The release with more of it: the design, which takes longest, is that of the first round"
+    whole = replace(r, **more)
+    vars(whole)["design"] = r.design
+    return whole
 
 def _as_arrays(noisy: dict, start, bound, clamped, *excess) -> dict:
     "What a round released, as arrays with one entry"
