@@ -28,7 +28,7 @@ class Leak(AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    "One thing that left"
+    "One value that left, with its noise"
     purpose: str        # what it is
     law: str            # "gaussian", "laplace", "lattice": Gaussian on integers, "top": which are largest
     value: np.ndarray   # what it was before noise; int64 on a lattice
@@ -61,7 +61,7 @@ def _choice_log_density(scores: np.ndarray, chosen: np.ndarray) -> float:
 
 # %% ../../nbs/7_evidence/21_audit.ipynb #13b073bc
 class RecordingSampler:
-    "Draws with another sampler and writes down what passes"
+    "Draws with another sampler and records values and outputs"
     def __init__(self,
         sampler, # NumpySampler, SecureSampler, or one of your own
     ):
@@ -87,7 +87,7 @@ class RecordingSampler:
     def _output(self, law, value, scale, *rest): return getattr(self.sampler, law)(value, scale, *rest)
 
 class ReplayingSampler(RecordingSampler):
-    "Hands out what another run got, in the same order, whatever is handed in; and writes down what was"
+    "Returns the outputs of another run in the same order, whatever the values, and records these"
     def __init__(self,
         recorded: RecordingSampler, # of the other run
     ):
@@ -110,7 +110,7 @@ def record(
     data,    # (X, y)
     sampler, # draws the noise
 ) -> RecordingSampler: # with its draws and the outcome
-    "Run it and write down what leaves"
+    "Run it and record what leaves"
     recorder = sampler if isinstance(sampler, RecordingSampler) else RecordingSampler(sampler)
     try: recorder.outcome = run(*data, recorder)
     except InputError as error: recorder.outcome = f"refused: {error}"
@@ -121,7 +121,7 @@ def replay(
     data,                       # (X, y)
     recorded: RecordingSampler, # a run on other data
 ) -> ReplayingSampler:          # with its own values and the outcome
-    "Run it with the outputs of another run; a Leak if anything but the values differs"
+    "Run it with the outputs of another run; raise a Leak if anything but the values differs"
     replayed = record(run, data, ReplayingSampler(recorded))
     due = len(replayed.script)
     made = len(replayed.draws)
@@ -232,7 +232,7 @@ class Audit:
     def mu(self) -> float: return float(self.spent.max())
     @property
     def ratio(self) -> float:
-        "What the worst transcript spent, over what is allowed"
+        "What the worst transcript spent, divided by what is allowed"
         return self.mu / self.allowed
     @property
     def divergence(self) -> float:
@@ -242,7 +242,7 @@ class Audit:
         return float(gaussian_divergence(self.budget.epsilon, self.mu))
     @property
     def ok(self) -> bool:
-        "No transcript spent more than allowed: compared without rounding"
+        "Did no transcript spend more than allowed? Compared without rounding"
         return max(self.squares) <= Fraction(self.allowed)**2
 
     def __repr__(self):
@@ -269,7 +269,7 @@ def audit_release(
     random_state: int = 0,
     **arguments,          # of `run`: bounds, rounds, ...
 ) -> Audit:
-    "Replay the outputs of one neighbour to the other, and measure"
+    "Replay the outputs of one neighbour to the other, and measure their distance"
     _check_neighbours(one, two, arguments.get("rows_per_person", 1))
     arguments |= dict(epsilon=epsilon, delta=delta)
     worst = {}
@@ -330,7 +330,7 @@ def epsilon_lower_bound(
     delta: float,         # of the claim
     alpha: float = ALPHA, # probability that the bound is wrong
 ) -> float:
-    "What epsilon must be at least, judging from counts alone"
+    "A lower confidence bound on epsilon, from counts alone"
     from scipy.special import betaincinv
     trials = check_count("trials", trials)
     delta = check_positive("delta", delta, "pass the delta that is claimed", zero=True)
