@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -257,20 +258,30 @@ def _clip_for(
     spread = np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2)
     return Clip(ROW_SHARE * np.sqrt(e.p), RESPONSE_SDS * ROW_SHARE * float(spread), intercept=False)
 
+class _ClippedLaw(NamedTuple):
+    "What scaling does to rows x with weights w, and lengthening by v = max(1, w / w0) to their residuals"
+    T: np.ndarray     # (p, p): T P T' = E[w^2 x x']
+    root: np.ndarray  # (p, p): of E[w^4 x x']
+    w2: float         # E[w^2] = w0^2
+    whole: np.ndarray # (p, p): E[v^2 x x']
+    v2: float         # E[v^2]
+
 @lru_cache(maxsize=16)
 def _clipped_law(
     p: int,              # columns
     rho: float,          # their correlation
     rows: int = 100_000, # to compute it from
-) -> tuple:              # T, a square root of N, E[w^2], E[v^2 x x'] and E[v^2]: see above
-    "What scaling does to the first two moments of the products, and lengthening to residuals"
+) -> _ClippedLaw:
+    "The means, once for all datasets of a setting"
     P = ar1(p, rho)
     root = np.linalg.cholesky(P)
     X = stream(0, "clipped law").standard_normal((rows, p)) @ root.T
     w = np.minimum(1, ROW_SHARE * np.sqrt(p) / np.linalg.norm(X, axis=1))[:, None]
     M = (X * w).T @ (X * w) / rows
     N = (X * w**2).T @ (X * w**2) / rows
-    return np.linalg.cholesky(M) @ np.linalg.inv(root), np.linalg.cholesky(N), float(np.mean(w**2))
+    v = np.maximum(1, w / np.sqrt(np.mean(w**2)))
+    T, whole = np.linalg.cholesky(M) @ np.linalg.inv(root), (X * v).T @ (X * v) / rows
+    return _ClippedLaw(T, np.linalg.cholesky(N), float(np.mean(w**2)), whole, float(np.mean(v**2)))
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #1311d103
 def _noise_of(clip: Clip, bound, mu: float, gram: bool) -> tuple: # (T,), (T,)
@@ -287,24 +298,27 @@ class _World:
     beta: np.ndarray  # (d,): coefficients
     noise: np.ndarray # (d,): products with the regression noise
     sigma: float      # its standard deviation
-    w2: float         # mean squared weight of a row
-    root: np.ndarray  # (d, d): root of E[w^4 x x']
+    law: _ClippedLaw  # what else scaling does
     rng: np.random.Generator
 
-    @property
-    def names(self) -> tuple: return tuple(f"x{j}" for j in range(len(self.beta)))
+    @cached_property
+    def names(self) -> tuple: return Variables.single(len(self.beta)).names
     def _left(self, clip: Clip) -> np.ndarray: return self.beta - (np.array(clip.start) if clip.start else 0)
     def _fit(self, clip: Clip) -> float: return self._left(clip) @ self.gram @ self._left(clip) / self.n
-    def _spread2(self, clip: Clip) -> float: return self._fit(clip) + self.sigma**2 * self.w2
+
+    def _spread(self, clip: Clip) -> float:
+        "Standard deviation of the residuals of whole rows, as histograms and bounds see them"
+        left = self._left(clip)
+        return float(np.sqrt(left @ self.law.whole @ left + self.sigma**2 * self.law.v2))
 
     def weights(self) -> np.ndarray:
         "As `_Passes.weights`"
-        return np.array([self.n, round(self.n * self.w2 * 2**BITS)])
+        return np.array([self.n, round(self.n * self.law.w2 * 2**BITS)])
 
     def sizes(self, seen: Residuals, edges) -> np.ndarray:
         "As `_Passes.sizes`"
         from scipy.special import ndtr
-        beyond = ndtr(-edges * seen.usual / np.sqrt(self._spread2(seen.clip)))
+        beyond = ndtr(-edges / self._spread(seen.clip))
         cells = np.append(beyond[:-1] - beyond[1:], beyond[-1])
         counts = self.rng.multinomial(self.n, [*cells, *cells, max(1 - 2 * beyond[0], 0.0)])
         return counts[:-1].reshape(2, -1)
@@ -312,17 +326,17 @@ class _World:
     def sums(self, seen: Residuals, directions, gram: bool) -> RoundSums:
         "As `_Passes.sums`"
         clip, d = seen.clip, len(self.beta)
-        x, t, left, spread2 = clip.row_step, clip.response_step, self._left(clip), self._spread2(clip)
-        inside, square = clamped_normal(clip.response_bound / np.sqrt(spread2))
+        x, t, left, law = clip.row_step, clip.response_step, self._left(clip), self.law
+        inside, square = clamped_normal(clip.response_bound / seen.usual / self._spread(clip))
         sums = np.zeros((d + 1, d + 1))
         sums[:-1, :-1] = self.gram / x**2
         sums[-1, :-1] = sums[:-1, -1] = inside * (self.gram @ left + self.noise) / (x * t)
-        sums[-1, -1] = self.n * square * spread2 / t**2
+        sums[-1, -1] = self.n * square * (self._fit(clip) + self.sigma**2 * law.w2) / t**2
         variances = np.empty(0)
         if directions is not None:
             q = directions / np.linalg.norm(directions, axis=1, keepdims=True)
             along = self._fit(clip) * (q @ self.gram * q).sum(1)
-            along += self.n * self.sigma**2 * ((q @ self.root)**2).sum(1)
+            along += self.n * self.sigma**2 * ((q @ law.root)**2).sum(1)
             variances = square * along * 2.0**26 / (clip.design_bound * clip.response_bound)**2
         sums = np.rint(sums).astype(np.int64)
         return RoundSums(sums if gram else sums[:, -1], np.rint(variances).astype(np.int64))
@@ -347,10 +361,10 @@ def _run_moments(e: Experiment, b: _Batch, rng) -> np.ndarray:
 
 def _clipped_worlds(e: Experiment, b: _Batch, rng): # of _World
     "The datasets of a batch after clipping"
-    T, root, w2 = _clipped_law(e.p, e.rho)
+    law = _clipped_law(e.p, e.rho)
     for XtX, beta in zip(b.XtX, np.broadcast_to(b.beta, (len(b.XtX), e.p))):
-        noise = e.sigma * np.sqrt(b.n) * root @ rng.standard_normal(e.p)
-        yield _World(b.n, T @ XtX @ T.T, beta, noise, e.sigma, w2, root, rng)
+        noise = e.sigma * np.sqrt(b.n) * law.root @ rng.standard_normal(e.p)
+        yield _World(b.n, law.T @ XtX @ law.T.T, beta, noise, e.sigma, law, rng)
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #174dcb79
 @lru_cache(maxsize=16)

@@ -63,12 +63,15 @@ def inverse_bias(
 ) -> np.ndarray:      # (..., d, d)
     "An unbiased estimate of I - E[Q] G, for the matrix Q that `unbiased_inverse` makes"
     lam, U = np.linalg.eigh(gram)
-    q = _unbiased_eigenvalues(lam, sd)
+    rho = _missed(_unbiased_eigenvalues(lam, sd), sd)
+    return (U * rho[..., None, :]) @ np.swapaxes(U, -1, -2)
+
+def _missed(q: np.ndarray, sd: float) -> np.ndarray: # (..., d)
+    "Eigenvalues of that estimate, from those of Q"
     small = sd**2 * q**2
     pairs = (small[..., None, :] / (1 + sd**2 * q[..., :, None] * q[..., None, :])).sum(-1)
     c = (small / (1 + small)).sum(-1, keepdims=True)
-    rho = small * (pairs + small / (1 + small) + 2 * small / ((1 + small)**2 * (1 + c)))
-    return (U * rho[..., None, :]) @ np.swapaxes(U, -1, -2)
+    return small * (pairs + small / (1 + small) + 2 * small / ((1 + small)**2 * (1 + c)))
 
 # %% ../../nbs/6_filters/15_estimate.ipynb #74a7cbeb
 def _soft_threshold(
@@ -144,13 +147,14 @@ def ridge(
     lam, U = eigen
     c = np.matmul(np.swapaxes(U, -1, -2), products[..., None])[..., 0]
     noise, variance, error = (np.asarray(value)[..., None] for value in (noise, variance, error))
-    tau2 = np.zeros_like(c[..., :1])
+    tau2, lam2, lam4 = np.zeros_like(c[..., :1]), lam**2, lam**4
     for step in range(_RIDGE_STEPS + 1):
         o = noise + variance * lam + error * tau2 * lam.shape[-1]
         if step == _RIDGE_STEPS: break
-        excess = ((c**2 - o) * lam**2 / o**2).sum(-1, keepdims=True)
-        tau2 = np.maximum(excess / (lam**4 / o**2).sum(-1, keepdims=True), 0.0)
-    spread = lam**2 * tau2 + o
+        before, excess = tau2, ((c**2 - o) * lam2 / o**2).sum(-1, keepdims=True)
+        tau2 = np.maximum(excess / (lam4 / o**2).sum(-1, keepdims=True), 0.0)
+        if (abs(tau2 - before) <= 1e-14 * tau2).all(): break
+    spread = lam2 * tau2 + o
     found = np.matmul(U, (lam * tau2 / spread * c)[..., None])[..., 0]
     return found, (tau2 * o / spread).sum(-1)
 
@@ -207,13 +211,18 @@ class Design:
         return (alone + alone.T) / 2 # an empty column is none of the others' business
 
     @cached_property
-    def _inverse(self) -> tuple: return unbiased_inverse(self.white, self.sd)
+    def eigen(self) -> tuple: # (p,), (p, p), (p,), (p,)
+        "Of the white matrix: eigenvalues, eigenvectors, and the eigenvalues of Q and of what it misses"
+        lam, U = np.linalg.eigh(self.white)
+        q = _unbiased_eigenvalues(lam, self.sd)
+        return lam, U, q, _missed(q, self.sd)
     @property
-    def zeta(self) -> float: return float(self._inverse[1])
+    def zeta(self) -> float: return float(self.sd**2 * (self.eigen[2]**2).sum())
     @cached_property
     def inverse(self) -> np.ndarray: # (p, p)
         "Nearly unbiased for the inverse of the centred Gram matrix"
-        return self.whitening @ self._inverse[0] @ self.whitening
+        root = self.whitening @ self.eigen[1]
+        return (root * self.eigen[2]) @ root.T
     @cached_property
     def Q(self) -> np.ndarray: # (p, d)
         "From products to coefficients"
@@ -223,7 +232,8 @@ class Design:
     @cached_property
     def bias(self) -> np.ndarray: # B (p, p), in white coordinates
         "An unbiased estimate of what Q misses"
-        return inverse_bias(self.white, self.sd)
+        _, U, _, rho = self.eigen
+        return (U * rho) @ U.T
 
     def size(self, n: int) -> float:
         "Root mean square of the entries of a centred row"
@@ -367,8 +377,8 @@ def _bias_covariance(
     size2: float,  # |truth - start|^2
 ) -> tuple:        # (p, p), what it adds to size2
     "What the bias of Q makes of coefficients that are as large as the residuals allow"
-    lam, U = np.linalg.eigh(D.white)
-    rho = np.clip((U * (D.bias @ U)).sum(0), 0.0, 1.0)
+    lam, U, _, rho = D.eigen
+    rho = np.clip(rho, 0.0, 1.0)
     plausible = square / (D.p * np.maximum(lam, 2 * D.sd * np.sqrt(D.p))) + size2 / D.p
     missed = D.whitening @ U
     return (missed * (rho**2 * plausible)) @ missed.T, float(rho @ plausible)
@@ -380,8 +390,9 @@ def _lost_directions(
     "A projector on what cannot be told from other columns: within each variable by itself"
     share = np.linalg.solve(D.whitening, (D.whitening @ D.bias).T).T # of each coefficient, left to others
     share += np.diag(D.empty)
-    lost = np.zeros((D.p, D.p))
-    for j in range(len(variables)):
+    alone = variables.sizes[list(variables.index)] == 1
+    lost = np.diag((alone & (np.diag(share) > _UNKNOWN)).astype(float))
+    for j in np.flatnonzero(variables.sizes > 1):
         own = variables.columns([j])
         block = share[np.ix_(own, own)]
         lam, U = np.linalg.eigh((block + block.T) / 2)
@@ -628,9 +639,10 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     @cached_property
     def _unidentified(self) -> np.ndarray: return _lost_directions(self.design, self.variables)
 
+    def _coefficients(self) -> MomentsEstimate: return estimate_coefficients(self, self.sigma)
     def estimate(self) -> MomentsEstimate:
         "Coefficients, with a covariance that knows the noise; huge where nothing is known"
-        e, unsure = estimate_coefficients(self, self.sigma), np.eye(len(self.columns))
+        e, unsure = self._coefficients(), np.eye(len(self.columns))
         unsure[:len(self._lost), :len(self._lost)] += (np.sqrt(_NOTHING) - 1) * self._lost
         return replace(e, V=unsure @ e.V @ unsure, lost=self._lost)
 
@@ -662,7 +674,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
 
     def noise_share(self, estimate=None) -> float:
         "The usual share of the noise of privacy in the variance of an estimate"
-        e = estimate or estimate_coefficients(self)
+        e = estimate or self._coefficients()
         return float(1 - np.median(np.minimum(e.sampling / np.diag(e.V)[:len(e.sampling)], 1.0)))
 
     def findings(self, estimate=None) -> list: # of Finding

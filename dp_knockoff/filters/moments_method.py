@@ -54,6 +54,7 @@ _BEYOND = .3173 # fraction of normal residuals beyond one standard deviation
 _LEAST = 1.5   # candidate bounds begin at this many spreads: less costs more sampling error than it saves
 _STEPS = 2.0 ** np.arange(0, 12, 1 / 8) # and grow from there
 _SIZES = np.geomspace(1, 200, 160) # at which an integral is evaluated, in bounds
+_AT_ONCE = 8 # bounds that are tried together: the first that is large enough is rarely far
 
 @dataclass(frozen=True, eq=False)
 class Tails:
@@ -100,22 +101,24 @@ class Tails:
         return float(np.exp(np.interp(np.log(bound), np.log(self.edges), np.log(self._shares))))
 
     def excess(self,
-        bound: float,        # C
-        farthest=np.inf,     # no residual is larger
-    ) -> float:
+        bounds,          # C: a number, or several
+        farthest=np.inf, # no residual is larger
+    ):                   # one number for each
         "Sum of what clamping to a bound removes, on the worse side: the integral of the numbers beyond"
-        u = np.minimum(bound * _SIZES, farthest)
-        def integral(side): return float(np.trapezoid(np.exp(_tail(side, self.edges, u)), u))
-        return max((min(map(integral, ways)) for ways in self._sides), default=0.0)
+        u = np.minimum(np.multiply.outer(bounds, _SIZES), farthest)
+        def integral(side): return np.trapezoid(np.exp(_tail(side, self.edges, u)), u)
+        worse = [np.min([integral(side) for side in ways], axis=0) for ways in self._sides]
+        return np.max(worse, axis=0) if worse else np.zeros(np.shape(bounds))
 
 def _tail(side: np.ndarray, edges: np.ndarray, u: np.ndarray) -> np.ndarray:
     "Logarithm of the number beyond u: falls after an edge as before it, but no faster than to the next edge"
-    falls = np.maximum.accumulate(np.maximum(-np.diff(side, prepend=side[0]), 1e-3))
+    drops = np.append(side[:-1] - side[1:], 0.0) # to the next edge
+    falls = np.maximum.accumulate(np.maximum(np.append(0.0, drops[:-1]), 1e-3))
     k = np.clip(np.log2(falls[-1] / falls[-2]), .1, 1) # 0: like a power, 1: like an exponential
     j = np.clip(np.searchsorted(edges[:len(side)], u, side="right") - 1, 0, len(side) - 1)
-    on = side[j] - falls[j] / (1 - 2.0**-k) * (np.maximum(u / edges[j], 1)**k - 1)
-    chord = np.interp(np.log(u), np.log(edges[:len(side)]), side)
-    return np.where(j < len(side) - 1, np.maximum(on, chord), on)
+    octaves = np.log2(np.maximum(u / edges[j], 1))
+    on = side[j] - falls[j] / (1 - 2.0**-k) * (np.exp2(k * octaves) - 1)
+    return np.where(j < len(side) - 1, np.maximum(on, side[j] - drops[j] * octaves), on)
 
 def choose_bound(
     tails: Tails,    # of the residuals
@@ -131,10 +134,11 @@ def choose_bound(
     if assumes != "any": return min(_efficient(tails.spread, sampling, noise), farthest), 0.0
     bounds = tails.spread * _LEAST * _STEPS
     bounds = np.append(bounds[bounds < min(tails.edges[-1], farthest)], min(tails.edges[-1], farthest))
-    for C in bounds:
-        ratio = usual * tails.excess(C, farthest) / (BIAS * np.hypot(sampling, noise * C))
-        if ratio <= 1: break
-    return float(C), float(ratio)
+    for some in np.array_split(bounds, range(_AT_ONCE, len(bounds), _AT_ONCE)):
+        ratios = usual * tails.excess(some, farthest) / (BIAS * np.hypot(sampling, noise * some))
+        if (ratios <= 1).any(): break
+    first = int(np.argmax(ratios <= 1)) if (ratios <= 1).any() else -1
+    return float(some[first]), float(ratios[first])
 
 def _efficient(spread: float, sampling: float, noise: float) -> float:
     "The bound with the most information about a shift of symmetric noise, if that is normal"
@@ -241,10 +245,16 @@ def several_rounds(
                                clamped_sd=sizes_sd * np.sqrt(len(EDGES)), weights=weights,
                                weights_sd=weights_sd, variances=np.empty(0), variance_sd=0.0, **public)
             size = r.design.size(n)
-        else: r = replace(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
-        start = r.guess[0]
+        else: r = _again(r, **{name: np.concatenate([getattr(r, name), new]) for name, new in more.items()})
+        if k + 1 < rounds: start = r.guess[0]
     q = mu * np.sqrt(VARIANCES)
-    return replace(r, **noisy_variances(sums.variances, units.clip, directions, q, sampler))
+    return _again(r, **noisy_variances(sums.variances, units.clip, directions, q, sampler))
+
+def _again(r: PrivateMoments, **more) -> PrivateMoments:
+    "The release with more of it: the design, which takes longest, is that of the first round"
+    whole = replace(r, **more)
+    vars(whole)["design"] = r.design
+    return whole
 
 def _as_arrays(noisy: dict, start, bound, clamped, *excess) -> dict:
     "What a round released, as arrays with one entry"
@@ -398,14 +408,17 @@ class MomentsMethod(MomentsPromise, Method):
         if isinstance(source, MomentsSource): self.check_collected(source)
         else:
             for name, value in self._bounds.items(): check_bound(name, value)
-        rounds = self.rounds_of(source)
+        self.rounds_of(source) # refuses more than the source can be read
         clip, mu = self._searched(source, mu, sampler)
+        found = self._made(source, clip, mu, sampler, release_id)
+        return replace(found, groups=source.groups, sigma=self.sigma)
+
+    def _made(self, source, clip: Clip, mu: float, sampler, id: str) -> PrivateMoments: # noqa: A002
+        "What the rounds release, once all bounds are known"
         target = getattr(source.dictionary, "target", None)
         yes_or_no = target is not None and source.dictionary.column(target).levels is not None
-        found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
-                               self.rows_per_person, release_id, self.noise,
-                               self._farthest(source, clip), yes_or_no)
-        return replace(found, groups=source.groups, sigma=self.sigma)
+        return release_rounds(source, clip, self.budget, mu, self.rounds_of(source), self.balance, sampler,
+                              self.rows_per_person, id, self.noise, self._farthest(source, clip), yes_or_no)
 
     def _farthest(self, source, clip: Clip): # f(start), or None
         "How far from zero a residual can be, if the dictionary has ranges of the response and of all columns"

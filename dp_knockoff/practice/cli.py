@@ -268,6 +268,8 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "law": ("FILE", _law, "public table (.csv, .parquet): rows are normal with its means and covariances"),
     "bounds": ("NAME", _word, "sensitivities: paper, corrected (default), tight, or coupled (only two)"),
     "offset": ("0|1", _count, None),
+    "link": ("identity|logit|log", _word, None),
+    "noise": ("any|symmetric|independent", _word, None),
     "rounds": ("COUNT", _count, None),
     "rows_per_person": ("K", _count, None),
     "epsilon_split": ("A,B,C", _shares, None),

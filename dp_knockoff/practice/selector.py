@@ -51,7 +51,7 @@ from ..selection.rules import SIMULATION, as_rule
 __all__ = ['DPKnockoffSelector', 'ReleaseSelector']
 
 # %% ../../nbs/8_practice/selector.ipynb #5826a887
-_FIELDS = dict.fromkeys(("epsilon", "delta", "law", "row_bound", "response_bound", "ranges")) | {
+_FIELDS = dict.fromkeys(("epsilon", "delta", "law", "row_bound", "response_bound", "ranges", "link")) | {
     "rows_per_person": 1} # of methods, with what says that nothing was given
 
 def _method_of(params: dict) -> Method:
@@ -287,6 +287,8 @@ def _check_sums(method: Method, described: bool) -> None:
         raise InputError("method", method.word, problem, how)
     if not isinstance(method, MomentsMethod): return
     once = "and partial_fit sees every row once"
+    if getattr(method, "link", "identity") != "identity":
+        raise InputError("link", method.link, f"needs several passes, {once}", "leave it out, or call fit")
     if (method.rounds or 1) != 1:
         raise InputError("rounds", method.rounds, f"needs {method.rounds} passes, {once}",
                          "pass rounds=1, or call fit")
@@ -629,6 +631,7 @@ class DPKnockoffSelector(_Accountable):
         row_bound=None,      # public bound on a row's norm: "one", "two" refuse longer rows, others scale
         response_bound=None, # public bound that responses are clamped to
         ranges=None,         # public ranges {column: (low, high)}; columns of arrays: x0, x1, ...
+        link=None,           # "moments": "logit" for a yes or no, "log" for counts; default: "identity"
         fit_intercept=True,  # does the model have an intercept? must be False for "one" and "two"
         rows_per_person=1,   # how many rows (responses) of one person are protected together
         ledger=None,         # a Ledger, or the path of one: it gets the entry before noise is drawn

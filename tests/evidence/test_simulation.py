@@ -216,10 +216,27 @@ def test_clipped_law_against_rows():
     assert abs((w**2).mean() - w2) < .005
     b = _draw_batch(e, n, 4, rng)
     for k, world in enumerate(_clipped_worlds(e, b, rng)):
-        assert isinstance(world, _World) and (world.n, world.sigma, world.w2) == (n, 1.5, w2)
-        assert np.allclose(world.gram, T @ b.XtX[k] @ T.T)
-        assert (world.beta == b.beta[k]).all() and (world.root == root).all()
+        assert isinstance(world, _World) and (world.n, world.sigma) == (n, 1.5)
+        assert np.allclose(world.gram, T @ b.XtX[k] @ T.T) and (world.beta == b.beta[k]).all()
     assert k == 3
+
+
+@pytest.mark.parametrize("start", [(), (1.1, .9, 1.1, -.1, .1, .1, -.1, .1)])
+def test_residuals_without_rows_are_those_of_rows(start):
+    "Histograms before a fit and after one, where rows that scaling left long count as longer ones"
+    e, n, rng = Experiment(p=8, k=3, rho=.5, amplitude=1.0, sigma=1.5), 200_000, stream(3, "rows")
+    b = replace(_draw_batch(e, n, 1, rng), beta=np.repeat([[1.0, 0.0]], [3, 5], axis=1))
+    (world,) = _clipped_worlds(e, b, rng)
+    X = rng.standard_normal((n, 8)) @ np.linalg.cholesky(e.population).T
+    y = X @ b.beta[0] + 1.5 * rng.standard_normal(n)
+    seen = Residuals(world.names, replace(_clip_for(e), start=start), np.sqrt(world.law.w2))
+    spread = world._spread(seen.clip)
+    edges = spread * np.array([.25, .5, 1.0, 1.5, 2.0, 3.0])
+    def beyond(counts): return counts.sum(0)[::-1].cumsum()[::-1] / n
+    rows, drawn = beyond(seen.sizes(edges)(X, y)), beyond(world.sizes(seen, edges))
+    short = replace(world, law=world.law._replace(whole=world.gram / n / world.law.w2, v2=1.0))
+    gaps = [np.abs(rows - found).max() for found in (drawn, beyond(short.sizes(seen, edges)))]
+    assert gaps[0] < .02 and gaps[1] > .03 # without the lengthening they are too short
 
 
 def release_rows(e, n, trials, rounds):
@@ -251,19 +268,19 @@ def test_releases_without_rows_are_those_of_rows(rounds, amplitude):
     rows = release_rows(e, n, T, rounds)
     for name in ("gram_sd", "clamped_sd", "weights_sd"):
         assert np.isclose(getattr(drawn[0], name), getattr(rows[0], name), rtol=1e-9), name
-    names = {"gram": 25.0, "weights": 10.0, "products": 25.0, "squares": 50.0, "clamped": 40.0, "bounds": .25,
-             "product_sds": 15.0, "variances": 250.0}  # with how many of n = 2000 rows they may differ
+    names = dict.fromkeys(("gram", "weights", "products", "squares", "variances"), 2.0)
+    names |= {"clamped": 10.0, "bounds": .05, "product_sds": 1.0}  # beside 3 % and the noise of the means
     for name, room in names.items():
         one, two = (np.array([getattr(r, name) for r in made]) for made in (drawn, rows))
         assert one.shape == two.shape, name
-        far = np.abs(one.mean(0) - two.mean(0))
-        assert (far < room + .05 * np.abs(two.mean(0))).all(), name
+        far, se = np.abs(one.mean(0) - two.mean(0)), np.sqrt((one.var(0) + two.var(0)) / T)
+        assert (far < room + .03 * np.abs(two.mean(0)) + 5 * se).all(), name
         if name in ("gram", "products"): assert np.abs(np.log(one.std(0) / two.std(0))).max() < .5
-    assert np.isclose(*(np.mean([r.variance_sd for r in made]) for made in (drawn, rows)), rtol=.3)
+    assert np.isclose(*(np.median([r.variance_sd for r in made]) for made in (drawn, rows)), rtol=.15)
 
 
 def test_scores_without_rows_are_those_of_rows():
-    "|z| of nulls and of signals, four rounds"
+    "|z| of nulls and of signals"
     e, n, T = Experiment(p=6, k=3, rho=.4, epsilon=2.0, delta=1e-3, amplitude=.15), 2000, 150
     b = _draw_batch(e, n, T, stream(0, "batch"))
     b = replace(b, beta=np.tile(np.where(np.arange(6) < 3, .15, 0.0), (T, 1)))
@@ -330,7 +347,8 @@ def test_variances_of_a_world_are_those_along_unit_vectors():
     "Residual square times its share along a unit vector: what the fit left, and regression noise"
     rng, n, d, sigma = np.random.default_rng(0), 500, 3, 2.0
     root, noise = rng.standard_normal((d, d)), rng.standard_normal(d)
-    world = _World(n, np.eye(d), np.zeros(d), noise, sigma, .5, root, rng)
+    law = _clipped_law(d, 0.0)._replace(root=root)
+    world = _World(n, np.eye(d), np.zeros(d), noise, sigma, law, rng)
     clip = Clip(2.0, 60.0, intercept=False)
     directions = on_directions(rng.standard_normal((4, d)))
     sums = world.sums(Residuals(world.names, clip, .7), directions, True)
