@@ -57,7 +57,7 @@ SCRIPTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
            if not {"_source", "_build"} & set(path.parts) and not path.name.startswith("_")}
 WRITTEN = {f"nbs/{nbs.file_of(stem)}": code for stem, code in CODE.items()} | STUDIES | SCRIPTS
 EXAMPLES = "\n".join(re.findall(r"(?ms)^```python\n(.*?)^```",
-                              (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+                              (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")))
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*.md"))}
 
 
@@ -332,7 +332,7 @@ def test_tests_mirror_the_package():
 def test_public_names_are_used():
     settings = (ROOT / "settings.ini").read_text(encoding="utf-8")
     commands = set(re.findall(rf"{PACKAGE}\.([\w.]+):(\w+)", settings))
-    ok(unused_exports(MODULES, offered(), WRITTEN | {"CONTRIBUTING.md": EXAMPLES}, commands))
+    ok(unused_exports(MODULES, offered(), WRITTEN | {"extending.md": EXAMPLES}, commands))
 
 
 def test_no_measuring_in_the_product(): ok(measuring_code(MODULES))

@@ -106,6 +106,51 @@ BARE_TABLES = """() => [...document.querySelectorAll("article table")]
                || getComputedStyle(t).borderCollapse !== "collapse")
   .map(t => t.textContent.trim().slice(0, 60))"""
 
+# The sidebar shows where one is: one open part, and the page's own line, in sight
+LOST = """() => {
+  const here = document.querySelector("nav.parts [aria-current]");
+  const open = document.querySelectorAll("nav.parts details[open]");
+  const bad = open.length === 1 ? [] : [`${open.length} parts are open`];
+  if (!here) return location.pathname.includes("/reference/") ? bad : [...bad, "no current page"];
+  const box = here.getBoundingClientRect();
+  const seen = box.top >= 0 && box.bottom <= window.innerHeight;
+  return seen ? bad : [...bad, "the current page is out of sight"];
+}"""
+
+# What scrolls sideways says so by fading
+NO_CUE = """() => [...document.querySelectorAll("article *")]
+  .filter(e => e.clientWidth && e.getClientRects().length
+    && ["auto", "scroll"].includes(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 2
+    && getComputedStyle(e).maskImage === "none")
+  .map(e => `no cue: ${e.tagName.toLowerCase()}.${e.className} ${e.textContent.trim().slice(0, 40)}`)"""
+
+# Lines of text that are longer than one reads with ease: in paragraphs of three lines, without mathematics
+LONG_LINES = """most => [...document.querySelectorAll("article p")]
+  .filter(e => !e.querySelector(".math, br") && !e.closest("td, th, dl, .hero"))
+  .map(e => [e, Math.round(e.clientHeight / parseFloat(getComputedStyle(e).lineHeight))])
+  .filter(([e, lines]) => lines > 2 && e.textContent.length / lines > most)
+  .map(([e, lines]) => [e, e.textContent.length / lines])
+  .map(([e, mean]) => `${mean.toFixed(0)} characters a line: ${e.textContent.slice(0, 40)}`)"""
+
+# Large light areas on a dark page
+SLABS = r"""() => {
+  const light = e => (getComputedStyle(e).backgroundColor.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const bad = [];
+  for (const e of document.querySelectorAll("body, article, article *:not(img)")) {
+    const [r, g, b, a = 1] = light(e), box = e.getBoundingClientRect();
+    const large = box.width * box.height > 4000;
+    if (a > .5 && r + g + b > 450 && large) bad.push(`light: ${e.tagName} ${e.className}`);
+  }
+  for (const e of document.querySelectorAll("article img"))
+    if (!getComputedStyle(e).filter.includes("invert")) bad.push("a white picture: " + e.alt);
+  return bad;
+}"""
+
+NO_ALT = """() => [...document.querySelectorAll("img")]
+  .filter(e => (e.alt || "").trim().split(" ").length < 3)
+  .map(e => e.src)"""
+
+LINE = 80  # characters on average, at most: about 73 are aimed at, and fonts differ
 GIVEN_UP = "/favicon.svg", "net::ERR_ABORTED"  # the icon, by a browser that went on to another page
 
 
@@ -157,14 +202,17 @@ def opened(page, url):
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in GENERATED])
 def test_page(page, address, name):
     opened(page, address + name)
-    found = {"mathematics": page.evaluate(MATHEMATICS), "tables": page.evaluate(BARE_TABLES)}
+    found = {"mathematics": page.evaluate(MATHEMATICS), "tables": page.evaluate(BARE_TABLES),
+             "sidebar": page.evaluate(LOST), "lines": page.evaluate(LONG_LINES, LINE),
+             "alternative texts": page.evaluate(NO_ALT)}
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         found[scheme] = page.evaluate(FAINT, CONTRAST)
+    found["slabs"] = page.evaluate(SLABS)
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 1000})
         page.evaluate(SETTLED)
-        found[f"{width} pixels"] = page.evaluate(CUT)
+        found[f"{width} pixels"] = page.evaluate(CUT) + page.evaluate(NO_CUE)
     found["browser"] = page.complaints
     assert not (wrong := {what: texts[:9] for what, texts in found.items() if texts}), wrong
 
@@ -180,6 +228,55 @@ def test_the_search_finds_first(page, address, query):
     first.wait_for()
     assert first.get_attribute("href").split("?")[0].endswith(names.get(query) or places[query.lower()])
     assert not page.complaints
+
+
+RANK = """([query, page]) => {
+  const found = Search._performSearch(...Search._parseQuery(query)).reverse().map(result => result[0]);
+  return found.indexOf(page) + 1;
+}"""
+SUBJECTS = {  # what a reader types -> the page that is about it, by its notebook's name
+    "sensitivity": "sensitivity", "threshold": "threshold", "knockoff": "fixed_x", "errata": "errata",
+    "moments filter": "moments_method", "products filter": "products_method",
+    "privacy budget": "two_promises", "epsilon": "mechanisms", "gaussian mechanism": "mechanisms",
+    "ledger": "ledger", "audit": "audit",
+    "command line": "cli", "scikit-learn": "selector", "dictionary": "dictionary", "p-value": "inference",
+    "confidence interval": "inference", "label privacy": "labels_method", "rivals": "rivals",
+    "false discovery rate": "threshold", "real data": "flights", "bibliography": "bibliography",
+    "install": "index", "map of the paper": "map"}
+
+
+def test_the_search_finds_the_page_on_a_subject_first(page, address):
+    opened(page, address + "search.html")
+    page.wait_for_function("() => typeof Search !== 'undefined' && Search.hasIndex()")
+    stems = {nbs.name_of(path.stem): path.stem for path in nbs.paths()}
+    ranks = {query: page.evaluate(RANK, [query, stems.get(name, name)]) for query, name in SUBJECTS.items()}
+    print(ranks)
+    assert len(ranks) >= 20 and set(ranks.values()) == {1}, ranks
+
+
+def test_the_lines_under_a_result_are_prose(page, address):
+    opened(page, address + "search.html?q=threshold")
+    page.wait_for_selector("ul.search li p.context")
+    texts = page.locator("ul.search li p.context").all_text_contents()[:3]
+    assert texts and not [text for text in texts if "import " in text or "def " in text or "\\(" in text]
+
+
+def test_home_is_one_screen(page, address):
+    opened(page, address + "index.html")
+    page.set_viewport_size({"width": 1400, "height": 860})
+    page.evaluate(SETTLED)
+    bottom = page.evaluate("() => Math.max(...[...document.querySelectorAll('.entry')]"
+                           ".map(e => e.getBoundingClientRect().bottom))")
+    assert page.locator(".entry").count() == 3 and page.locator(".picture img").count() == 1
+    assert 300 < bottom <= 860
+
+
+def test_a_link_to_code_opens_it(page, address):
+    opened(page, address + "reference/knockoffs.threshold.html")
+    page.locator("article a", has_text="code").first.click()
+    page.wait_for_function(READY)
+    page.evaluate(SETTLED)
+    assert page.evaluate("() => document.querySelectorAll('details.exported[open]').length") == 1
 
 
 def test_a_link_to_a_statement_leads_there(page, address):
@@ -202,11 +299,23 @@ def test_a_link_to_a_statement_leads_there(page, address):
     (CUT, "<div style='overflow: hidden'><p style='width: 3000px'>x</p></div>", "cut off"),
     (BARE_TABLES, "<table><td style='padding: 0'>x</table>", "x"),
     (BARE_TABLES, "<table style='border-collapse: collapse'><td style='padding: 2px'>x</table>", ""),
+    (LOST, "<nav class=parts><details open>x</details></nav>", "no current"),
+    (LOST, "<nav class=parts><details open><a aria-current=page>x</a></details></nav>", ""),
+    (LOST, "<nav class=parts><details><a aria-current=page>x</a></details></nav>", "0 parts"),
+    (NO_CUE, "<div style='overflow: auto; width: 9em'><p style='width: 99em'>x</div>", "no cue"),
+    (NO_CUE, "<div style='overflow: auto; width: 9em; mask-image: linear-gradient(red, red)'>"
+             "<p style='width: 99em'>x</div>", ""),
+    (LONG_LINES, f"<p style='font-size: 8px; line-height: 9px'>{'word and ' * 200}</p>", "characters a line"),
+    (LONG_LINES, f"<p style='font-size: 30px; line-height: 33px'>{'word and ' * 200}</p>", ""),
+    (SLABS, "<div style='background: #eee; width: 900px; height: 90px'>x</div>", "light: DIV"),
+    (SLABS, "<img alt='x y z'>", "white picture"), (SLABS, "<img style='filter: invert(.9)'>", ""),
+    (NO_ALT, "<img src=x.png alt=picture>", "x.png"),
+    (NO_ALT, "<img src=x.png alt='a curve that rises'>", ""),
     (FAINT, "<p class=mark style='color: #bbb'>x</p>", "mark"), (FAINT, "<p class=mark>x</p>", ""),
 ])
 def test_the_checks_of_a_page_fire(page, script, html, said):
     page.set_content(f"<!doctype html><main><article>{html}</article></main>")
-    wrong = page.evaluate(script, CONTRAST if script == FAINT else None)
+    wrong = page.evaluate(script, {FAINT: CONTRAST, LONG_LINES: LINE}.get(script))
     assert any(said in text for text in wrong) if said else not wrong
 
 
@@ -260,3 +369,31 @@ def test_every_notebook_can_be_downloaded():
     for stem in nbs.books():
         text = (SITE / f"{stem}.html").read_text(encoding="utf-8")
         assert stem == "index" or re.search(rf'href="_downloads/\w+/{stem}\.ipynb"', text), stem
+
+
+NEXT, TITLE = re.compile(r'<link rel="next"[^>]*href="([^"]+)"'), re.compile(r"<h1>(.*?)<", re.DOTALL)
+
+
+def test_next_follows_the_book():
+    def follows(name): return NEXT.search((SITE / name).read_text(encoding="utf-8"))[1]
+    chapters = [path.stem for path in nbs.paths() if re.match(r"\d\d_", path.stem)]
+    assert len(chapters) > 20 and follows("index.html") == f"{chapters[0]}.html"
+    assert [follows(f"{stem}.html") for stem in chapters[:-1]] == [f"{stem}.html" for stem in chapters[1:]]
+
+
+def test_titles_have_the_numbers_of_their_chapters():
+    for stem in (path.stem for path in nbs.paths() if nbs.number_of(path.stem)):
+        title = TITLE.search((SITE / f"{stem}.html").read_text(encoding="utf-8"))[1]
+        assert title.startswith(f"{nbs.number_of(stem).lstrip('0').upper()}. "), title
+
+
+def test_code_of_the_module_is_folded():
+    folded = 0
+    for stem, book in nbs.books().items():
+        if stem == "index": continue
+        cells = [cell for cell in book["cells"] if nbs.has(cell, *nbs.EXPORTED) and nbs.is_shown(cell)]
+        text = (SITE / f"{stem}.html").read_text(encoding="utf-8")
+        folds = text.count('<details class="source exported">') + text.count("Code of the module: show")
+        assert folds == len(cells), stem
+        folded += folds
+    assert folded > 300

@@ -34,9 +34,10 @@ TEX = r"""
 \end{lemma}
 \end{document}
 """
-WORKS = """<a id="barber2015"></a>**Rina Foygel Barber and Emmanuel J. Candès.** Knockoffs. [doi:10.1214/15-AOS1337](https://doi.org/10.1214/15-AOS1337)
+WORKS = """<a id="barber2015"></a>**Rina Foygel Barber and Emmanuel J. Candès.** Knockoffs. LINK
 
-<a id="horn1985"></a>**Roger A. Horn and Charles R. Johnson.** Matrix analysis. 1985."""
+<a id="horn1985"></a>**Roger A. Horn and Charles R. Johnson.** Matrix analysis. 1985.
+""".replace("LINK", "[doi:10.1214/15-AOS1337](https://doi.org/10.1214/15-AOS1337)")
 TAG = """<!-- statement
 id: {id}
 name: {name}
@@ -247,8 +248,8 @@ def test_the_map_links_everything():
     assert "1](20_thing.ipynb#lemma-1)" in row and "[`f`](../dp_knockoff/thing.py)" in row
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
     written = paper_map.summary(found)
-    assert "Of 1 statements 1 holds but is loose." in written and "Of 3 further" in written
-    assert "1 are known results, each with its source, and 2 are ours" in written
+    assert "Of 1, 1 holds but is loose." in written and "Of 3 further" in written
+    assert "1 are known results, with their sources, and 2 are ours" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
     assert "lemma-1,Lemma 1,on things,paper,,first,nbs/20_thing.ipynb#lemma-1,f," in table
 
@@ -304,7 +305,7 @@ def test_a_box_has_a_title_a_verdict_and_links():
     text = boxes.rendered("Before\n\n" + tagged(verdict="false; .5 a_b"), "20_thing", LINKS, CELLS, {})
     assert "(lemma-1)=\n::::::::::{admonition} Lemma 1 (on things)\n:class: statement paper" in text
     assert "*So it is.*" in text and "**Lemma 1**" not in text and "<!--" not in text and "> " not in text
-    assert "[false]{.mark .verdict .false} .5 a\\_b" in text
+    assert "[false]{.mark .verdict .false} [.5 a\\_b](#target)" in text
     assert "Code: {py:obj}`f <dp_knockoff.thing.f>` · Attack: [1](#target)" in text
 
 

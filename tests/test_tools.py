@@ -1,9 +1,12 @@
 "The tools: what they refuse, and what they make of a notebook."
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import bibliography
@@ -12,6 +15,8 @@ import check_drift
 import dp_knockoff
 import notebooks as nbs
 import reference
+import site_pages
+import site_search
 import tags
 import versions
 
@@ -133,18 +138,44 @@ class C:
     assert f"g(o: {own}) -> {table}" in text and "def f(x: T | None" in text
 
 
-def test_imports_and_long_code_of_the_appendix_are_folded():
-    def summary(stem, source):
-        shown = build_docs.folded(stem, cell(source))["metadata"]
+def test_imports_and_the_code_of_pictures_are_folded():
+    def summary(source, picture=False):
+        one = cell(source) | {"outputs": [{"data": {"image/png": ""}}] * picture}
+        shown = build_docs.folded(one)["metadata"]
         return shown["mystnb"]["code_prompt_show"] if "hide-input" in shown.get("tags", []) else None
 
-    long = "#| export\ndef f():\n" + "    f()\n" * 30
-    assert summary("06_threshold", "#| export\nimport a\nfrom b import c") == "Imports: show"
-    assert summary("errors", long) == "Code of f (31 lines): show"
-    for stem, source in (("06_threshold", long), ("01_two_promises", long),
-                         ("errors", "#| export\ndef f(): pass"),
-                         ("errors", long.replace("#| export\n", "")), ("06_threshold", "import a\nprint(a)")):
-        assert summary(stem, source) is None
+    assert summary("import a\nfrom b import c") == "Imports: show"
+    assert summary("#| fig-alt: a curve\n" + "plot()\n" * 5, picture=True) == "Code of the picture: show"
+    assert summary("plot()\n" * 3, picture=True) is None and summary("f()\n" * 30) is None
+    assert summary("import a\nprint(a)") is None
+
+
+def test_exported_code_is_one_line_with_its_signatures():
+    source = ("#| export\ndef f(x: int, # this\n    y=1) -> int:\n    'Sentence'\n    return x < y\n"
+              "@dataclass\nclass C:\n    a: int\n    b: str = ''\nLIMIT = 3")
+    text = build_docs.exported(cell(source), {"f": "dp_knockoff.a.b.f"})
+    summary = text.partition("<summary>")[2].partition("</summary>")[0]
+    assert summary == ('<code><a href="reference/a.b.html#dp_knockoff.a.b.f">f</a>(x, y=1)</code><br>'
+                       "<code>C(a, b)</code><br><code>LIMIT</code>")
+    assert "return x < y" in text and text.count("details") == 2
+    assert "<summary>Imports</summary>" in build_docs.exported(cell("#| export\nimport a"), {})
+    assert "Code of the module, 2 lines" in build_docs.exported(cell("#| export\n_a = 1\n_b = 2"), {})
+    assert "and 1 more" in build_docs.exported(cell("#| export\nA = 1\nB = 1\nC = 1\nD = 1"), {})
+
+
+def test_signatures_without_types():
+    code = "class A:\n    def __init__(self, x: int, *, k: str = 'a'): pass\nclass B(A): pass\n"
+    names = dict(reference.definitions(code + "async def g(*args: int, **kw): pass"))
+    assert [reference.short(name, node) for name, node in names.items()] == [
+        "A(x, *, k='a')", "B()", "g(*args, **kw)"]
+
+
+def test_every_picture_says_what_it_shows():
+    cells = [(stem, one) for stem, one_book in nbs.books().items() for one in one_book["cells"]
+             if one["cell_type"] == "code" and nbs.draws(one) and nbs.is_shown(one)]
+    missing = [f"{stem} {one['id']}" for stem, one in cells if len(nbs.alt(one).split()) < 5]
+    assert len(cells) > 30 and not missing, f"a line `#| fig-alt: ...` is missing in {missing}"
+    assert nbs.alt(cell("#| fig-alt: A curve: it rises.\nplot()")) == "A curve: it rises."
 
 
 def test_links_of_a_notebook_work_on_the_site():
@@ -165,12 +196,71 @@ def test_mathematics_has_no_links():
     assert nbs.relink("$a$ [b](c.md) $d$", lambda path: "moved") == "$a$ [b](moved) $d$"
 
 
-def test_the_search_knows_statements(tmp_path):
-    path = tmp_path / "searchindex.js"
-    before = 'Search.setIndex({"alltitles":{},"docnames":["a","20_k"]})'
-    path.write_text(before)
-    build_docs.name_statements(path, [tags.Statement(id="eq-3", page="20_k")])
-    assert path.read_text() == before.replace("{}", '{"Equation (3)":[[1,"eq-3"]]}')
+def test_the_search_knows_statements():
+    pytest.importorskip("sphinx", reason="Sphinx is missing: pip install '.[docs]'")
+    index = {"alltitles": {}, "docnames": ["a", "20_k"]}
+    index = site_search.added(index, {"20_k": ("chapter", "# Coins\n> On tails")}, [
+        tags.Statement(id="eq-3", page="20_k")])
+    assert index["alltitles"] == {"Equation (3)": [[1, "eq-3"]]}
+    assert index["leads"] == ["", "coins. on tails"] and list(index["weights"]["coin"]) == ["1"]
+
+
+def test_the_search_weighs_where_a_word_stands():
+    pytest.importorskip("sphinx", reason="Sphinx is missing: pip install '.[docs]'")
+    filler = " ".join(f"word{k}" for k in range(40))
+    page = {"titled": ("chapter", f"# The coin\n{filler}"), "told": ("chapter", f"# A\n{filler} coins coin"),
+            "guide": ("guide", f"# The coin\n{filler}"),
+            "code": ("chapter", f"# B\n{filler}\n```\ncoin\n```"),
+            "headed": ("chapter", f"# C\n{filler}\n## Fair coins\n$\\varepsilon$")}
+    weights = site_search.weights(page)
+    assert sorted(weights["coin"], key=weights["coin"].get)[::-1] == ["titled", "guide", "headed", "told"]
+    assert list(weights["epsilon"]) == list(weights["fair coin"]) == ["headed"]
+
+
+def test_chapters_are_linked_by_their_numbers():
+    number = site_pages.shown_number("06_threshold")
+    link = build_docs.prose("05_statistics", 1, f"See chapter {number}, `chapter {number}`.", {})
+    assert link == f"See [chapter {number}](06_threshold.ipynb), `chapter {number}`."
+    assert build_docs.prose("05_statistics", 1, "chapter 99", {}) == "chapter 99"
+    assert build_docs.prose("06_threshold", 0, "# T\n> S", {}).startswith("(06_threshold-top)=\n# 6. T\n")
+    assert site_pages.shown_number("a4_bibliography") == "A4" and not site_pages.shown_number("flights")
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("[Theorem 06.1](x)", "[Theorem 6.1](x)"), ("Lemma 06.2 and 06.3", "Lemma 6.2 and 6.3"),
+    ("[06.2](#x)", "[6.2](#x)"), ("Theorem 16.2", "Theorem 16.2"), ("at 0.5", "at 0.5"),
+])
+def test_statements_have_no_leading_zero_on_the_site(text, shown): assert tags.shown(text) == shown
+
+
+def test_the_sidebar_has_every_page_once():
+    books = nbs.books()
+    groups = site_pages.parts(books, ["CHANGELOG"])
+    pages = [page for part in groups.values() for page in part]
+    assert len(pages) == len(set(pages)) and set(books) < set(pages)
+    assert list(groups)[0] == "Start" and groups["Start"][0] == "index"
+    assert set(groups[site_pages.GUIDE]) >= {stem for stem in books if nbs.is_guide(stem)}
+
+
+def test_guarantees_are_on_the_site_in_full():
+    text = site_pages.guarantees().replace("\\", "")
+    saved = json.loads(site_pages.GUARANTEES.read_text(encoding="utf-8"))["guarantees"]
+    lines = {line for case, lines in saved.items() if ", simulated" not in case for line in lines}
+    said = [line for line in lines if line not in text]
+    assert len(lines) > 40 and not said, said
+
+
+def test_the_first_page_runs(tmp_path, monkeypatch, capsys):
+    rng, n = np.random.default_rng(0), 5_000
+    people = pd.DataFrame({"age": rng.integers(18, 67, n), "region": rng.choice(["south", "east"], n)})
+    people["wage"] = 10 + .2 * people.age + rng.normal(0, 5, n)
+    people.to_csv(tmp_path / "wages.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"(?ms)^```python\n(.*?)^```", site_pages.HOME.read_text(encoding="utf-8"))[1]
+    assert len([line for line in code.splitlines() if line.strip()]) == 6
+    exec(code, {})
+    said = capsys.readouterr().out
+    assert "(epsilon=1, delta=1e-06)-differential privacy" in said and "age" in said
 
 
 def test_lowest_versions():

@@ -35,6 +35,7 @@ KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
 PLACE = re.compile(  # a statement, or a work that is cited
     rf"\]\((?:[\w.]+/)*\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
 CHAPTER = re.compile(PROSE.pattern + r"|\b[Cc]hapter (\d{1,2})\b", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"(\]\((?:[\w.]+/)*\w+\.ipynb#)([^)\s]+)(?=\))")  # a heading, as Jupyter names it
 CAPTION = re.compile(r"^(\*\*Figure \d+\.\*\*)", re.MULTILINE)
 SHORT = 4  # lines of code above a picture that are shown without being asked for
 SIGNATURES = 3  # the most that a folded cell shows
@@ -177,9 +178,16 @@ def exported(cell: dict, links: dict) -> str:
     shown = "<br>".join(f"<code>{signature(name, text, links)}</code>" for name, text in found[:SIGNATURES])
     if len(found) > SIGNATURES: shown += f" and {len(found) - SIGNATURES} more"
     count = nbs.code(cell["source"]).count("\n") + 1
-    shown = shown or f"Code of the module, {count} line{'s' * (count > 1)}"
+    shown = shown or ("Imports" if only_imports(cell) else f"Code of the module, {count} lines")
     code = reference.directive("code-block", "python", nbs.code(cell["source"]), domain="", ticks=4)
-    return f'<details class="source exported"><summary>{shown}</summary>\n\n{code}\n\n</details>'
+    fold = f'<details class="source exported"><summary>{shown}</summary>\n\n{code}\n\n</details>'
+    return f"::::::{{container}} fold\n\n{fold}\n\n::::::"
+
+
+def only_imports(cell: dict) -> bool:
+    "Does a cell do nothing but import?"
+    tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
+    return all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
 
 
 def signature(name: str, text: str, links: dict) -> str:
@@ -191,8 +199,7 @@ def signature(name: str, text: str, links: dict) -> str:
 
 def folded(cell: dict) -> dict:
     "A cell that only imports, or draws with many lines, behind a line that opens it"
-    tree = ast.parse(re.sub(r"(?m)^\s*[%!].*", "pass", nbs.code(cell["source"])))
-    if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body): summary = "Imports"
+    if only_imports(cell): summary = "Imports"
     elif nbs.has(cell, *nbs.EXPORTED): summary = "Code of the module"
     elif nbs.draws(cell) and nbs.code(cell["source"]).count("\n") >= SHORT: summary = "Code of the picture"
     else: return cell
@@ -226,7 +233,8 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
     parts[::2] = [CAPTION.sub(r"{.caption}\n\1", part) for part in parts[::2]]
     parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
-    return nbs.relink(chaptered(linked("".join(parts), links)), moved, folder(stem))
+    source = SECTION.sub(lambda m: m[1] + re.sub(r"[^\w-]", "", m[2]).lower(), "".join(parts))
+    return nbs.relink(chaptered(linked(source, links)), moved, folder(stem))
 
 
 def where(stem: str) -> str:

@@ -108,12 +108,10 @@ def summary(found: list) -> str:
     sources = Counter(one.source for one in found)
     numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
                         for word, said in SAID.items() if count[word])
-    text = ("Everything that the paper numbers or labels stands in a box: its proof, the code that "
-            "implements it, the cells that attack it, and the verdict. "
-            f"Of {len(printed)} statements {numbers}. Of {len(found) - len(printed)} further ones "
-            f"{sources['known']} are known results, each with its source, and {sources['ours']} are ours. "
-            "The site has them on one page, *The map of the paper*; "
-            "[statements.csv](../docs/statements.csv) is the same table for programs.")
+    text = ("Every statement of the paper stands in a box with its proof, its code, the cells that attack "
+            f"it, and a verdict. Of {len(printed)}, {numbers}. Of {len(found) - len(printed)} further ones "
+            f"{sources['known']} are known results, with their sources, and {sources['ours']} are ours. "
+            "[statements.csv](../docs/statements.csv) lists them all.")
     return f"{BEGIN}\n\n## The paper\n\n{text}\n\n{END}"
 
 

@@ -23,11 +23,10 @@ def title(stem: str, book: dict) -> str:
 
 def parts(books: dict, project: list) -> dict:
     "The sidebar {part: pages in order}: the book, examples, appendices, then what only developers need"
-    groups = {"Start": ["index"]}
+    groups = {"Start": ["index", "contents"]}
     for stem in (stem for stem in books if stem != "index"):
         part = GUIDE if nbs.is_guide(stem) else nbs.chapter_of(stem)
         groups.setdefault(part, []).append(stem)
-    groups["Start"].append("contents")
     groups["Appendix"] = [*groups.get("Appendix", []), "map", "guarantees"]
     groups[GUIDE] = [*groups.pop(GUIDE, []), "extending"]
     return groups | {"Reference": ["reference/index", "reference/modules"], "Project": project}
@@ -73,9 +72,10 @@ def guarantees() -> str:
 
 
 def home(groups: dict) -> str:
-    "The first page, with the whole table of contents behind it"
-    return HOME.read_text(encoding="utf-8") + "\n" + "\n\n".join(
-        toctree(part, [page for page in pages if page != "index"]) for part, pages in groups.items() if pages)
+    "The first page, and what comes next on every page: from here to the first chapter, and on"
+    late = {"Start": groups["Start"][2:], "Contents": ["contents"]}
+    trees = [toctree(part, pages) for part, pages in (groups | late).items() if pages]
+    return "\n\n".join([HOME.read_text(encoding="utf-8"), *trees])
 
 
 def toctree(caption: str, pages: list) -> str:

@@ -7,8 +7,7 @@ pages more than words of many, and chapters more than pages of the guide. `docs/
 import math
 import re
 from collections import Counter, defaultdict
-
-from sphinx.search.en import SearchEnglish
+from functools import cache
 
 import notebooks as nbs
 import tags
@@ -20,12 +19,18 @@ OFTEN = 4  # two words that follow each other in a text count from here on
 PAGES = 8  # the most that are kept for a word
 LETTERS = {"varepsilon": "epsilon"}
 WORD = re.compile(r"\w+(?:-\w+)*")
-STEM = SearchEnglish({"type": "default"}).stem
+
+
+@cache
+def stem(word: str) -> str:
+    "A word as the index has it"
+    from sphinx.search.en import SearchEnglish  # only where a site is built
+    return SearchEnglish({"type": "default"}).stem(word)
 
 
 def words(text: str) -> list:
     "The stems of a text; a word with a hyphen is one word"
-    return [STEM(LETTERS.get(word, word)) for word in WORD.findall(text.lower())]
+    return [stem(LETTERS.get(word, word)) for word in WORD.findall(text.lower())]
 
 
 def fields(markdown: str) -> dict:

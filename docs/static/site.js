@@ -6,7 +6,7 @@ const markWide = () => {
   inline.filter(e => e.offsetWidth > column(e).clientWidth).forEach(e => e.classList.add("wide"));
 };
 // What scrolls sideways fades where there is more to see.
-const SCROLLS = "article :is(div.math, .table-wrapper, div.output, mjx-container.wide, .picture, pre)";
+const SCROLLS = "article :is(div.math, .table-wrapper, div.cell_output, div.output, mjx-container.wide, .picture, pre)";
 const fade = e => {
   const room = e.scrollWidth - e.clientWidth;
   e.classList.toggle("more", room > 2 && e.scrollLeft < room - 2);
