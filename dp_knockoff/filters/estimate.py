@@ -248,7 +248,7 @@ class Design:
         return np.append(step, products[-1] / max(self.gram[-1, -1], self.sd) - self.means @ step)
 
 class MomentRounds:
-    "What is computed from the moments of one or several rounds: the fields are those of `PrivateMoments`"
+    "What follows from the moments of one or several rounds, with the fields of `PrivateMoments`"
     one = 0.0 # entry of the column of ones, the last of the design; 0: there is none
 
     @cached_property
@@ -308,7 +308,7 @@ class MomentRounds:
 
     @cached_property
     def guess(self) -> tuple: # coefficients (d,), sum of their variances
-        "Where the coefficients should be: a starting point, not an estimate"
+        "A guess of the coefficients: a starting point, not an estimate"
         last, error = np.eye(len(self.bounds))[-1], self.design.denoised[2]
         shares = self.shares_for(*self._ridged(*self.combined(last)), error)
         return self._ridged(*self.combined(shares))
@@ -332,7 +332,7 @@ def _even_variance(
     products: np.ndarray, # (d,)
     noise: float,         # variance of the noise on a product
 ) -> float:
-    "Variance of the regression noise, if all rows have the same; one round takes off what is explained"
+    "Variance of the regression noise, if it is the same for all rows; one round subtracts what is explained"
     square, D = max(rounds.squares[-1], rounds.square_sds[-1]), rounds.design
     if len(rounds.bounds) == 1: # later rounds have residuals of a fit already
         explained, size2 = step @ products - noise * np.trace(D.inverse), step @ step
@@ -344,7 +344,7 @@ def sampling_sds(
     rounds: MomentRounds,
     even: float, # variance of even noise
 ) -> np.ndarray: # (p,)
-    "Standard deviations of the regression noise, as each coefficient sees it: released, as far as noise lets"
+    "Standard deviation of the regression noise for each coefficient: released, shrunk to the common value"
     D = rounds.design
     if not len(rounds.variances): return np.full(D.p, np.sqrt(even))
     scale = (D.Q**2).sum(1) / np.diag(D.inverse) / rounds.inside[-1]**2
@@ -367,7 +367,7 @@ def _gram_covariance(
     step: np.ndarray, # (p,)
     size2: float,     # |truth - start|^2
 ) -> np.ndarray:      # (p, p)
-    "What noise on the Gram matrix makes of the distance that is left"
+    "Error that noise on the Gram matrix causes, given the remaining distance"
     along = D.Q[:, :D.p] @ (step / np.sqrt(max(step @ step, 1e-300)))
     return D.sd**2 * size2 * (D.Q @ D.Q.T + np.outer(along, along))
 
@@ -376,7 +376,7 @@ def _bias_covariance(
     square: float, # of the residuals
     size2: float,  # |truth - start|^2
 ) -> tuple:        # (p, p), what it adds to size2
-    "What the bias of Q makes of coefficients that are as large as the residuals allow"
+    "Error that the bias of Q causes for coefficients as large as the residuals allow"
     lam, U, _, rho = D.eigen
     rho = np.clip(rho, 0.0, 1.0)
     plausible = square / (D.p * np.maximum(lam, 2 * D.sd * np.sqrt(D.p))) + size2 / D.p
@@ -387,7 +387,7 @@ def _lost_directions(
     D: Design,
     variables: Variables,
 ) -> np.ndarray: # (p, p)
-    "A projector on what cannot be told from other columns: within each variable by itself"
+    "A projector on what cannot be distinguished from other columns, variable by variable"
     share = np.linalg.solve(D.whitening, (D.whitening @ D.bias).T).T # of each coefficient, left to others
     share += np.diag(D.empty)
     alone = variables.sizes[list(variables.index)] == 1
@@ -404,7 +404,7 @@ def estimate_coefficients(
     rounds: MomentRounds, # released moments
     sigma=None,           # the regression noise's standard deviation, if it is public; default: estimated
 ) -> MomentsEstimate:
-    "Coefficients from noisy moments, with a covariance that knows all the noise"
+    "Coefficients from noisy moments, with a covariance that counts all the noise"
     D = rounds.design
     shares = rounds.shares_for(*rounds.guess, D.sd**2)
     start, products, noise = rounds.combined(shares)
@@ -641,7 +641,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
 
     def _coefficients(self) -> MomentsEstimate: return estimate_coefficients(self, self.sigma)
     def estimate(self) -> MomentsEstimate:
-        "Coefficients, with a covariance that knows the noise; huge where nothing is known"
+        "Coefficients with their covariance, which is huge where nothing is known"
         e, unsure = self._coefficients(), np.eye(len(self.columns))
         unsure[:len(self._lost), :len(self._lost)] += (np.sqrt(_NOTHING) - 1) * self._lost
         return replace(e, V=unsure @ e.V @ unsure, lost=self._lost)
@@ -652,7 +652,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
         return self.clip.intercept and self.clip.one**2 * self.weights < np.sqrt(2) * self.gram_sd
 
     def lost(self) -> list: # of names
-        "Columns that cannot be told from others, or from noise"
+        "Columns that cannot be distinguished from others, or from noise"
         return [name for name, share in zip(self.columns, np.diag(self._unidentified)) if share > .5 + 1e-9]
 
     def in_units(self) -> tuple: # A (d, d), offset (d,)
@@ -668,7 +668,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
         return A, offset
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
-        "Pairs of columns that can hardly be told apart, as far as the noise lets one see"
+        "Pairs of columns that can hardly be distinguished, as far as the noise shows"
         T = self.design.centring
         return collinear_pairs(self.columns, T.T @ self.design.gram @ T, self.gram_sd)
 
