@@ -19,7 +19,7 @@ _modules = {
     # methods, releases, rules, selections
     "NonPrivate": "filters.methods", "MethodOne": "paper.one_and_two", "MethodTwo": "paper.one_and_two",
     "MomentsMethod": "filters.moments_method", "LabelsMethod": "filters.labels_method",
-    "LawTestsMethod": "filters.law_tests",
+    "LawTestsMethod": "filters.law_tests", "LinkMethod": "filters.link",
     "ProductsMethod": "filters.products_method", "Release": "selection.release", "load_release": "filters.methods",
     "select": "selection.release", "Selection": "selection.release", "KnockoffPlus": "selection.rules",
     "Statistic": "knockoffs.statistics", "Guarantee": "selection.rules",

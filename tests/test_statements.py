@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import bibliography
 import boxes
 import latex
 import paper_map
@@ -33,11 +34,15 @@ TEX = r"""
 \end{lemma}
 \end{document}
 """
+WORKS = """<a id="barber2015"></a>**Rina Foygel Barber and Emmanuel J. Candès.** Knockoffs. [doi:10.1214/15-AOS1337](https://doi.org/10.1214/15-AOS1337)
+
+<a id="horn1985"></a>**Roger A. Horn and Charles R. Johnson.** Matrix analysis. 1985."""
 TAG = """<!-- statement
 id: {id}
 name: {name}
 title: on things
 source: {source}
+cite: {cite}
 labels: first
 code: {code}
 attack: {attack}
@@ -47,11 +52,11 @@ verdict: {verdict}
 
 
 def tagged(key="lemma-1", name="Lemma 1", source="paper", code="f", attack="aaaaaaaa",
-           verdict="holds; always", anchor=None, text=None):
+           verdict="holds; always", anchor=None, text=None, cite=""):
     "A tag with what stands under it"
     text = f"> **{name}** (on things). *So it is.*" if text is None else text
     anchor = f'<a id="{key}"></a>' if anchor is None else anchor
-    return TAG.format(id=key, name=name, source=source, code=code, attack=attack, verdict=verdict,
+    return TAG.format(id=key, name=name, source=source, cite=cite, code=code, attack=attack, verdict=verdict,
                       anchor=anchor, text=text)
 
 
@@ -60,10 +65,11 @@ def cell(source, kind="markdown", name="00000000"):
 
 
 def books(*texts, attack="assert f() == 1", code="def f():\n    'One'\n    return 1"):
-    "A book of one notebook, 20_thing, which exports f"
+    "A book of one notebook, 20_thing, which exports f, and a bibliography"
     cells = [cell("# Title\n> Subtitle"), cell("#| default_exp thing", "code", "dddddddd"),
              cell("#| export\n" + code, "code", "eeeeeeee"), cell(attack, "code", "aaaaaaaa")]
-    return {"20_thing": {"cells": cells + [cell(text, name=f"{k:08x}") for k, text in enumerate(texts)]}}
+    return {"20_thing": {"cells": cells + [cell(text, name=f"{k:08x}") for k, text in enumerate(texts)]},
+            bibliography.STEM: {"cells": [cell(WORKS)]}}
 
 
 PAPER = [{"id": "lemma-1", "kind": "lemma", "number": "1", "labels": "first"}]
@@ -102,7 +108,7 @@ def test_two_tags_can_share_one_display():
 
 def test_a_numbered_display_is_an_equation_on_the_site():
     matrix = "$$ G = \\begin{bmatrix} 1 \\\\ 2 \\end{bmatrix} . \\tag{3} $$"
-    text = boxes.rendered("1. So\n\n   " + matrix + "\n\n$$ x $$", "20_thing", {}, {})
+    text = boxes.rendered("1. So\n\n   " + matrix + "\n\n$$ x $$", "20_thing", {}, {}, {})
     assert "   \\begin{equation*}\n   G = " in text and "\\tag{3}\n   \\end{equation*}" in text
     assert "$$ x $$" in text
 
@@ -121,6 +127,23 @@ def test_a_tag_that_is_never_closed_is_refused():
 def test_a_correct_book_passes(): assert complaints(books(tagged())) == []
 
 
+def test_a_known_result_cites_its_source():
+    book = books(tagged("prop-thing-1", "Lemma 20.1", "known", cite="barber2015"))
+    assert complaints(book, []) == []
+    assert bibliography.citations(book) == {"barber2015": ["20_thing"]}
+    [one] = tags.read(book)
+    assert "[Source](appendix/a4_bibliography.ipynb#barber2015)" in paper_map.row(one, {})
+
+
+@pytest.mark.parametrize("key, text, short", [
+    ("barber2015", "**Rina Foygel Barber and Emmanuel J. Candès.** C", "Barber and Candès (2015)"),
+    ("stein1981", "**Charles M. Stein.** Estimation", "Stein (1981)"),
+    ("lev2025", "**Omri Lev and others.** The", "Lev et al. (2025)"),
+    ("dwork2006", "**Cynthia Dwork, Frank McSherry, Kobbi Nissim and Adam Smith.** C", "Dwork et al. (2006)"),
+])
+def test_works_are_named_as_in_prose(key, text, short): assert bibliography.short(key, text) == short
+
+
 @pytest.mark.parametrize("change, said", [
     (dict(key=""), "no id"), (dict(verdict=""), "no verdict"), (dict(source=""), "no source"),
     (dict(source="theirs"), "'theirs'"), (dict(verdict="mostly holds"), "none of the verdicts"),
@@ -133,6 +156,10 @@ def test_a_correct_book_passes(): assert complaints(books(tagged())) == []
     (dict(text="> **Lemma 2** (x). So."), "does not have"), (dict(key="lemma-2"), "no such statement"),
     (dict(key="prop-thing-1", source="ours"), "is called 'Lemma 1'"),
     (dict(key="prop-other-1", source="ours", name="Lemma 20.1"), "prop-thing-k"),
+    (dict(key="prop-other-1", source="known", name="Lemma 20.1"), "prop-thing-k"),
+    (dict(source="known"), "has no cite"), (dict(cite="barber2015"), "its source is not known"),
+    (dict(source="known", cite="barber2016"), "barber2016 is no entry"),
+    (dict(source="known", cite="barber2015, horn1985"), "horn1985 has no DOI"),
 ])
 def test_a_wrong_tag_is_found(change, said):
     assert any(said in text for text in complaints(books(tagged(**change)))), change
@@ -212,16 +239,18 @@ def test_anchors_are_added_once():
 
 def test_the_map_links_everything():
     book = books(tagged(verdict="loose, by 2 | 3 of $|x|$"), tagged("prop-thing-1", "Theorem 20.1", "ours"),
-                 tagged("prop-thing-2", "Lemma 20.2", "ours"))
+                 tagged("prop-thing-2", "Lemma 20.2", "ours"),
+                 tagged("prop-thing-3", "Lemma 20.3", "known", cite="barber2015"))
     found = tags.read(book)
     row = next(line for line in paper_map.table(found, reference.public_names(book)).splitlines()
                if line.startswith("| [Lemma") and "#lemma-1)" in line)
     assert "1](20_thing.ipynb#lemma-1)" in row and "[`f`](../dp_knockoff/thing.py)" in row
     assert "[1](20_thing.ipynb#cell-id=aaaaaaaa)" in row and r"by 2 \| 3 of $\vert x\vert $" in row
     written = paper_map.summary(found)
-    assert "Of 1 statements 1 holds but is loose." in written and "2 further" in written
+    assert "Of 1 statements 1 holds but is loose." in written and "Of 3 further" in written
+    assert "1 are known results, each with its source, and 2 are ours" in written
     table = paper_map.map_csv(tags.read(book), PAPER)
-    assert "lemma-1,Lemma 1,on things,paper,first,nbs/20_thing.ipynb#lemma-1,f," in table
+    assert "lemma-1,Lemma 1,on things,paper,,first,nbs/20_thing.ipynb#lemma-1,f," in table
 
 
 def test_the_map_is_written_into_its_own_cell_only():
@@ -272,11 +301,18 @@ LINKS, CELLS = {"f": "dp_knockoff.thing.f"}, {("20_thing", "aaaaaaaa"): "target"
 
 
 def test_a_box_has_a_title_a_verdict_and_links():
-    text = boxes.rendered("Before\n\n" + tagged(verdict="false; .5 a_b"), "20_thing", LINKS, CELLS)
+    text = boxes.rendered("Before\n\n" + tagged(verdict="false; .5 a_b"), "20_thing", LINKS, CELLS, {})
     assert "(lemma-1)=\n::::::::::{admonition} Lemma 1 (on things)\n:class: statement paper" in text
     assert "*So it is.*" in text and "**Lemma 1**" not in text and "<!--" not in text and "> " not in text
     assert "[false]{.mark .verdict .false} .5 a\\_b" in text
     assert "Code: {py:obj}`f <dp_knockoff.thing.f>` · Attack: [1](#target)" in text
+
+
+def test_the_badge_of_a_known_result_leads_to_its_source():
+    box = tagged("prop-thing-1", "Lemma 20.1", "known", cite="barber2015")
+    text = boxes.rendered(box, "20_thing", LINKS, CELLS, {"barber2015": "Barber and Candès (2015)"})
+    assert ":class: statement known" in text and "[[known](#barber2015)]{.mark .known}" in text
+    assert "Source: [Barber and Candès (2015)](#barber2015)" in text
 
 
 @pytest.mark.parametrize("text, title", [

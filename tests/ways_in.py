@@ -1,14 +1,17 @@
 """All ways in, and cells that try to speak of other rows: for the fuzz test and the long run in studies.
 
 A way turns columns (lists of cells) into data and what `open_source` needs beside it. One cell is replaced by
-A way turns columns (lists of cells) into data and what `open_source` needs beside it. One cell is replaced by
+anything that fits: no other row changes, nothing else is said, and where cells can be refused at all it is by
 a registered refusal, whose sentence is the same whatever the cell.
 """
 
+import bz2
 import contextlib
 import datetime as dt
 import gzip
 import io
+import lzma
+import os
 import re
 import struct
 import traceback
@@ -245,7 +248,20 @@ OBJECTS = [
     b"\xff",
     *(np.dtype(t).type(3) for t in ("f2", "f4", "i1", "u8", "b")),
 ]
+DATES = [
+    *(f"{year:04}-{month:02}-28" for year in (1, 1582, 1969, 1970, 2015, 2262, 9999) for month in (1, 2, 12)),
+    *("2015-02-29", "2016-02-29", "2015-13-01", "15-01-01", "2015-1-1", "20150101", "2015-W01-1"),
+    *("2015-01-01T23:59", "2015-01-01 23:59:59.999999", "2015-01-01T00:00+14:00", " 2015-01-01 "),
+    *("2015-01-01Z", "2015-001"),
+    *("01.02.2015", "1/2/2015", "2015", "-2015-01-01", "12015-01-01", "2015-01-01x", "today", "0000-00-00"),
+    *(dt.date(2015, month, 5) for month in range(1, 9)),
+    *(dt.datetime(2015, 1, 1, hour, tzinfo=zone) for hour in (0, 23) for zone in (None, dt.UTC)),
+    *(pd.Timestamp(2015, 1, 1, 12), pd.Timestamp.min, pd.Timestamp.max, dt.date.min, dt.date.max),
+    *(np.datetime64("2015-01-01"), np.datetime64(2**62, "s"), np.datetime64("300000-01-01")),
+    np.datetime64(5, "Y"),
+]
 CELLS = {
+    "date": DATES,
     "number": FLOATS,
     "integer": INTEGERS,
     "text": TEXTS,
@@ -256,12 +272,14 @@ assert min(map(len, CELLS.values())) >= 60
 # ---------------------------------------------------------------- tables
 
 ROWS = 9
-NUMBERS = ("a", "b")  # numeric features; f has levels that are text, k levels that are numbers
+# a and b are numbers, f has levels that are text, k levels that are numbers, d is a date, m its month
 COLUMNS = {
     "a": [1.5, 2.0, 0.1, 1 / 3, -4.0, 1e-7, 2.0**53, 7.25, 0.0],
     "b": [float(i) for i in range(1, 10)],
     "f": list("uvwuvwuvw"),
     "k": [1.0, 2.0, 2.5, 1.0, 1.0, 2.5, 2.0, 9.0, 1.0],
+    "d": [f"201{i}-0{i + 1}-15" for i in range(9)],
+    "m": [f"201{i}-0{i + 1}-15" for i in range(9)],
     "y": [float(i % 4) for i in range(9)],
 }
 RANGE, STANDS_IN = {"range": [-5, 9]}, {"missing": 2}
@@ -275,7 +293,10 @@ def dictionary(stand_in):
             "a": numeric | ({"indicator": True} if stand_in else {}),
             "b": numeric,
             "y": numeric,
-            "f": {"levels": ["u", "v", "w"], **({"missing": "v"} if stand_in else {})},
+            "f": {"levels": [*"tuvw"], "merge": {"few": ["t", "w"]}}
+            | ({"missing": "v"} if stand_in else {}),
+            "d": {"range": ["2011-01-01", "2020-12-31"], **({"missing": "2015-01-01"} if stand_in else {})},
+            "m": {"levels": "month", **({"missing": "May", "indicator": True} if stand_in else {})},
             "k": {"levels": [1, 2, 2.5]},
         },
     }
@@ -311,10 +332,23 @@ def anything(values):
     return found
 
 
+@contextlib.contextmanager
+def silent():
+    "Context in which nothing is printed, not even by a panic of polars while it makes the data"
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
 def made(build, *args, **kwargs):
     "What somebody else's constructor makes of cells, if it makes anything"
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        with warnings.catch_warnings(), silent():
             warnings.simplefilter("ignore")
             return build(*args, **kwargs)
     except BaseException as error:
@@ -324,7 +358,16 @@ def made(build, *args, **kwargs):
 
 
 def is_text(name):
-    return name == "f"
+    return name in ("f", "d", "m")
+
+
+def is_date(name):
+    return name in ("d", "m")
+
+
+def moments_in_time(values):
+    "Dates as NumPy has them"
+    return typed([np.datetime64(value) if isinstance(value, str) else value for value in values], "M8[us]")
 
 
 # ------------------------------------------------------- ways: f(columns, folder) -> data, target, options
@@ -375,6 +418,8 @@ def pandas_of(columns, how):
             return pd.Series(anything(values), dtype=object)
         if how == "inferred":
             return made(pd.Series, values)
+        if how == "dates" and is_date(name):
+            return made(pd.Series, made(moments_in_time, values))
         if how == "categories" and is_text(name):
             return made(pd.Series, values, dtype="str").astype("category")
         if is_text(name):
@@ -391,6 +436,8 @@ def polars_of(columns, how="typed"):
             return made(pl.Series, name, list(values), dtype=pl.Object)
         if how == "inferred":
             return made(pl.Series, name, values, strict=False)
+        if how == "dates" and is_date(name):
+            return made(pl.Series, name, made(moments_in_time, values))
         if is_text(name):
             return made(pl.Series, name, values, dtype=pl.Categorical if how == "categories" else pl.String)
         return made(pl.Series, name, typed(values, "f8"))
@@ -407,6 +454,8 @@ def arrow_text(values):
 
 def arrow_of(columns, how="typed"):
     def column(name, values):
+        if how == "dates" and is_date(name):
+            return made(pa.array, made(moments_in_time, values).astype("M8[D]"))
         if is_text(name):
             found = arrow_text(values)
             return made(found.dictionary_encode) if how == "dictionaries" else found
@@ -442,20 +491,39 @@ def parquet(columns, folder, parts=1, make=arrow_of):
     return paths, "y", {}
 
 
-def csv_cell(value):
+def csv_cell(value, decimal):
     raw = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+    if isinstance(value, float):
+        raw = raw.replace(b".", decimal.encode())
     return b'"' + raw.replace(b'"', b'""') + b'"'
 
 
-def csv_lines(columns):
-    lines = [",".join(columns).encode(), *(b",".join(map(csv_cell, row)) for row in zip(*columns.values()))]
-    return b"\n".join(lines) + b"\n"
+def csv_lines(columns, sep, decimal):
+    rows = ([csv_cell(cell, decimal) for cell in row] for row in zip(*columns.values()))
+    return b"\n".join([sep.join(columns).encode(), *map(sep.encode().join, rows)]) + b"\n"
 
 
-def csv_file(columns, folder, packed=False):
-    path = folder / ("t.csv.gz" if packed else "t.csv")
-    path.write_bytes(gzip.compress(csv_lines(columns), 1) if packed else csv_lines(columns))
-    return path, "y", {}
+PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+def csv_file(columns, folder, packed="", kind="csv", sep=",", decimal=".", **options):
+    path = folder / f"t.{kind}{packed}"
+    path.write_bytes(PACKERS[packed](csv_lines(columns, sep, decimal)))
+    return path, "y", options
+
+
+class Relation:
+    "Hands its rows over as DuckDB does"
+
+    def __init__(self, table):
+        self.table = table
+
+    @property
+    def columns(self):
+        return self.table.column_names
+
+    def __arrow_c_stream__(self, schema=None):
+        return self.table.__arrow_c_stream__(schema)
 
 
 def npy(columns, folder, mapped=False):
@@ -525,16 +593,16 @@ WAYS = {
     "lists of float16": partial(lists, cell=halves),
     **{
         f"pandas, {how}": partial(table, make=lambda c, how=how: pandas_of(c, how))
-        for how in ("floats", "objects", "inferred", "nullable", "arrow", "categories")
+        for how in ("floats", "objects", "inferred", "nullable", "arrow", "categories", "dates")
     },
     "pandas of NumPy's types": of_numpy_records,
     **{
         f"polars, {how}": partial(table, make=lambda c, how=how: polars_of(c, how))
-        for how in ("typed", "objects", "inferred", "categories")
+        for how in ("typed", "objects", "inferred", "categories", "dates")
     },
     **{
         f"Arrow, {how}": partial(table, make=lambda c, how=how: arrow_of(c, how))
-        for how in ("typed", "dictionaries")
+        for how in ("typed", "dictionaries", "dates")
     },
     "Arrow, integers": lambda c, f: (arrow_of(integers_too(c), "integers"), "y", {}),
     "query": lazy,
@@ -542,7 +610,12 @@ WAYS = {
     "three Parquet files": partial(parquet, parts=3),
     "Parquet of integers": lambda c, f: parquet(integers_too(c), f, make=lambda c: arrow_of(c, "integers")),
     "CSV": csv_file,
-    "packed CSV": partial(csv_file, packed=True),
+    "packed CSV": partial(csv_file, packed=".gz"),
+    "packed CSV, bz2": partial(csv_file, packed=".bz2"),
+    "CSV of tabs, xz": partial(csv_file, packed=".xz", kind="tsv", sep="\t"),
+    "CSV of semicolons": lambda c, f: csv_file(c, f, sep=";", decimal=",")[:2] + ({"decimal": ","},),
+    "relation": lambda c, f: (Relation(arrow_of(c)), "y", {}),
+    "relation with dates": lambda c, f: (Relation(arrow_of(c, "dates")), "y", {}),
     "NumPy file": npy,
     "memory map": partial(npy, mapped=True),
     **{
@@ -577,7 +650,7 @@ NO_TEXT = {
     "memory map",
     "pairs of arrays",
     "Dask array",
-}  # matrices of one numeric type have no factor f
+}  # matrices of one numeric type have no text and no dates
 
 
 def opened(way, columns, folder, facts):
@@ -605,7 +678,7 @@ def of_selector(data, target, facts, options):
 
 def columns_for(way, mode):
     "The columns that a way can have"
-    left_out = ({"f"} if way in NO_TEXT else set()) if MODES[mode] else {"f", "k"}
+    left_out = ({*"fdm"} if way in NO_TEXT else set()) if MODES[mode] else {*"fkdm"}
     return {name: list(values) for name, values in COLUMNS.items() if name not in left_out}
 
 
@@ -680,7 +753,7 @@ class Fuzz:
 
     def _refused(self, error, name):
         self.counts.update(["refused"])
-        if self.mode == "stand-ins" and not any(word in self.way for word in INFERS):
+        if MODES[self.mode] and not any(word in self.way for word in INFERS):
             raise Leak(f"refused: {error}")
         if error.one_row not in ONE_ROW.values():
             raise Leak(f"a refusal that is not registered: {error}")
@@ -688,7 +761,7 @@ class Fuzz:
             r"(chunk|partition|part)([ -])\d", r"\1\2#", str(error)
         )  # where a row stands is public
         known = self.sentences.setdefault((name, error.one_row), sentence)
-        if sentence != known:
+        if sentence != known and not any(word in self.way for word in INFERS):  # a type that cells decide
             raise Leak(f"two sentences: {sentence} | {known}")
         if not error.__suppress_context__ and error.__context__ is not None:
             raise Leak("a traceback of two errors")

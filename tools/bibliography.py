@@ -2,10 +2,12 @@
 import re
 
 import notebooks as nbs
+import tags
 
 STEM = "a4_bibliography"
 ENTRY = re.compile(r'^<a id="([^"]+)"></a>(.*)$', re.MULTILINE)
 KEY = re.compile(r"[a-z]+(?:19|20)\d\d[a-z]?")
+IDENTIFIED = re.compile(r"\]\(https://(?:doi\.org/10\.|arxiv\.org/abs/)")
 LINK = re.compile(rf"\]\((?:[\w.]+/)*{STEM}\.ipynb#([^)\s]+)\)")
 
 
@@ -14,12 +16,22 @@ def entries(book: dict) -> dict:
     return {key: text for cell in book["cells"] for key, text in ENTRY.findall(cell["source"])}
 
 
+def short(key: str, text: str) -> str:
+    "An entry as prose names it: `Barber and Candès (2015)`, `Dwork et al. (2006)`"
+    names = re.match(r"\*\*(.+?)\.\*\*", text)[1]
+    authors = [name.split()[-1] for name in re.split(r", | and ", names)]
+    shown = authors[0] if len(authors) == 1 else " and ".join(authors)
+    if len(authors) > 2 or authors[-1] == "others": shown = f"{authors[0]} et al."
+    return f"{shown} ({re.search(r'[0-9]{4}', key)[0]})"
+
+
 def citations(books: dict) -> dict:
-    "Key -> notebooks that link it, in reading order"
-    found = {}
+    "Key -> notebooks that link it or state what it proved, in reading order"
+    found, known = {}, tags.read(books)
     for stem, book in books.items():
         cells = [cell["source"] for cell in book["cells"] if cell["cell_type"] == "markdown"]
         links = LINK.findall("\n".join(nbs.CODE.sub("", source) for source in cells))
+        links += [key for one in known if one.page == stem for key in one.cite]
         for key in dict.fromkeys(links): found.setdefault(key, []).append(stem)
     return found
 

@@ -12,16 +12,17 @@ DISPLAY = re.compile(r"^([ ]*)\$\$(.+?)\$\$[ ]*$", re.MULTILINE | re.DOTALL)
 ANCHOR = re.compile(r'^<a id="([\w-]+)"></a>', re.MULTILINE)
 
 
-def rendered(source: str, stem: str, links: dict, cells: dict) -> str:
+def rendered(source: str, stem: str, links: dict, cells: dict, works: dict) -> str:
     """A markdown cell of a notebook in MyST, with its tagged statements as boxes
 
-    `links` {name of code: object}, `cells` {(notebook, cell id): target}
+    `links` {name of code: object}, `cells` {(notebook, cell id): target},
+    `works` {key of the bibliography: authors and year}
     """
     parts = []
     for piece in tags.pieces(source):
         piece = replace(piece, tags=tuple(replace(tag, page=stem) for tag in piece.tags))
-        if piece.kind == "box": parts.append(box(piece, links, cells))
-        elif piece.kind == "equation": parts.append(equation(piece, links, cells))
+        if piece.kind == "box": parts.append(box(piece, links, cells, works))
+        elif piece.kind == "equation": parts.append(equation(piece, links, cells, works))
         else: parts.append(ANCHOR.sub(r"(\1)=\n", piece.text))
     return DISPLAY.sub(numbered, "\n\n".join(parts))
 
@@ -33,18 +34,18 @@ def numbered(match) -> str:
     return "\n".join(match[1] + line.strip() if line else "" for line in lines)
 
 
-def box(piece, links: dict, cells: dict) -> str:
+def box(piece, links: dict, cells: dict, works: dict) -> str:
     "A statement as an admonition: its name and what is in brackets behind it are the title"
     first = piece.tags[0]
     title, text = headed(first, piece.text)
-    body = [f":class: statement {first.source}", "", rendered(text, first.page, links, cells), ""]
-    body += feet(piece, links, cells)
+    body = [f":class: statement {first.source}", "", rendered(text, first.page, links, cells, works), ""]
+    body += feet(piece, links, cells, works)
     return fenced(piece, f"{{admonition}} {title}", "\n".join(body), BOX_FENCE)
 
 
-def equation(piece, links: dict, cells: dict) -> str:
+def equation(piece, links: dict, cells: dict, works: dict) -> str:
     "A displayed equation with its number, and a line on what came of it"
-    body = ["", piece.text, "", *feet(piece, links, cells)]
+    body = ["", piece.text, "", *feet(piece, links, cells, works)]
     return fenced(piece, "{container} statement-equation", "\n".join(body), EQUATION_FENCE)
 
 
@@ -80,17 +81,19 @@ def bracketed(text: str) -> str:
     return ""
 
 
-def feet(piece, links: dict, cells: dict) -> list:
+def feet(piece, links: dict, cells: dict, works: dict) -> list:
     "The last lines of a box, one for each tag; all but the first say what they are about"
-    return ["{.statement-foot}\n" + f"{tag.label}: " * (k > 0) + foot(tag, links, cells) + "\n"
+    return ["{.statement-foot}\n" + f"{tag.label}: " * (k > 0) + foot(tag, links, cells, works) + "\n"
             for k, tag in enumerate(piece.tags)]
 
 
-def foot(one, links: dict, cells: dict) -> str:
+def foot(one, links: dict, cells: dict, works: dict) -> str:
     "Whose a statement is, the verdict, the code, the attacks"
     rest = reference.escape(one.verdict[len(one.word):].lstrip(" ;,:").rstrip())
-    marks = f"[{one.source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
+    source = f"[{one.source}](#{one.cite[0]})" if one.cite else one.source
+    marks = f"[{source}]{{.mark .{one.source}}} [{one.word}]{{.mark .verdict .{one.word}}}"
     parts = [f"{marks} {rest}".rstrip()]
+    if one.cite: parts.append("Source: " + ", ".join(f"[{works.get(key, key)}](#{key})" for key in one.cite))
     code = [f"{{py:obj}}`{name} <{links[name]}>`" for name in one.code if name in links]
     if code: parts.append("Code: " + ", ".join(code))
     attacks = [f"[{k}](#{cells[cell]})" for k, cell in enumerate(one.attacks, 1) if cell in cells]

@@ -52,10 +52,12 @@ def main():
 def write_pages(books: dict, found: list):
     "Write the Sphinx source: notebooks, the map, the reference, the project's own pages"
     modules = [reference.module(stem, book) for stem, book in books.items() if nbs.module_of(book)]
-    cited = bibliography.citations(books)
+    cited, entries = bibliography.citations(books), bibliography.entries(books[bibliography.STEM])
+    works = {key: bibliography.short(key, text) for key, text in entries.items()}
     credit(modules, found)
     for stem, book in books.items():
-        write(f"{stem}.ipynb", json.dumps(page(stem, book, modules, found, cited, list(books)), indent=1))
+        shown = page(stem, book, modules, found, cited, works, list(books))
+        write(f"{stem}.ipynb", json.dumps(shown, indent=1))
     write("map.md", prose("map", 1, full_map(found, books), lookup(modules, "")))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     for path in PAGES: write(path.name, nbs.relink(path.read_text(encoding="utf-8"), moved))
@@ -86,7 +88,7 @@ def full_map(found: list, books: dict) -> str:
     parts = ["# The map of the paper",
              "Every statement of the paper, in its order, and of this book: its box, the code that "
              "implements it, the cells that attack it, and the verdict."]
-    for source, heading in (("paper", "The paper"), ("ours", "What we add")):
+    for source, heading in (("paper", "The paper"), ("known", "What is known"), ("ours", "What we add")):
         rows = [one for one in ordered if one.source == source]
         if rows: parts.append(f"## {heading}\n\n{paper_map.table(rows, names)}")
     others = ", ".join(f"{row['kind']} {row['number']} (`{row['labels']}`)" for row in paper if not row["id"])
@@ -103,13 +105,13 @@ def name_statements(path: Path, found: list):
     path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, found: list, cited: dict, stems: list) -> dict:
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict, stems: list) -> dict:
     "A notebook as the reader of the site sees it"
     links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, modules, found), False
     targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
-            text = boxes.rendered(with_targets(stem, index, cell["source"]), stem, links, targets)
+            text = boxes.rendered(with_targets(stem, index, cell["source"]), stem, links, targets, works)
             text, open_proof = boxes.with_proofs(text, open_proof)
             if stem == bibliography.STEM: text = with_citations(text, cited)
             cells.append(cell | {"source": prose(stem, index, text, links)})

@@ -12,6 +12,7 @@ import tags
 MAP, INDEX = nbs.ROOT / "docs" / "statements.csv", nbs.NBS / "index.ipynb"
 BEGIN = "<!-- the map of the paper: written by tools/statements.py, do not edit -->"
 END = "<!-- end of the map -->"
+SOURCES = "a4_bibliography"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 SAID = {  # what a verdict starts with -> how it is said of many, and of one
     "holds": ("hold", "holds"), "loose": ("hold but are loose", "holds but is loose"),
@@ -48,10 +49,12 @@ def numbered(source: str, names: dict) -> str:
 
 
 def our_names(found: list) -> dict:
-    "What our statements are called: {prop-thing-2 in chapter 12: Theorem 12.2}"
-    ours = [one for one in found if one.source == "ours"]
-    return {one.id: f"{one.name.partition(' ')[0]} {nbs.number_of(one.page) or nbs.name_of(one.page)}."
-                    f"{one.id.rpartition('-')[2]}" for one in ours}
+    "What statements that are not the paper's are called: {prop-thing-2 in chapter 12: Theorem 12.2}"
+    ours = [one for one in found if one.source in ("known", "ours")]
+    chapters = {page: nbs.number_of(nbs.chapter_page(page)) or nbs.name_of(page)
+                for page in {one.page for one in ours}}
+    return {one.id: f"{one.name.partition(' ')[0]} {chapters[one.page]}.{one.id.rpartition('-')[2]}"
+            for one in ours}
 
 
 def box_link(one: tags.Statement) -> str: return f"{nbs.file_of(one.page)}#{one.id}"
@@ -80,6 +83,7 @@ def row(one: tags.Statement, names: dict) -> str:
     "A row of the map"
     attacks = ", ".join(f"[{k}]({attack_link(*cell)})" for k, cell in enumerate(one.attacks, 1))
     title, verdict = reference.escape(one.title), reference.escape(one.verdict)
+    title += "".join(f" [Source]({nbs.file_of(SOURCES)}#{key})" for key in one.cite)
     name = one.label.replace(" ", NO_BREAK)
     cells = [f"[{name}]({box_link(one)})", title, code_links(one, names), attacks, verdict]
     return "| " + " | ".join(map(table_cell, cells)) + " |"
@@ -101,11 +105,13 @@ def summary(found: list) -> str:
     "The README's section on the paper: how its statements fared, and where to look them up"
     printed = [one for one in found if one.source == "paper"]
     count = Counter(one.word for one in printed)
+    sources = Counter(one.source for one in found)
     numbers = ", ".join(f"{count[word]} {said[count[word] == 1]}"
                         for word, said in SAID.items() if count[word])
     text = ("Everything that the paper numbers or labels stands in a box: its proof, the code that "
             "implements it, the cells that attack it, and the verdict. "
-            f"Of {len(printed)} statements {numbers}. {len(found) - len(printed)} further ones are ours. "
+            f"Of {len(printed)} statements {numbers}. Of {len(found) - len(printed)} further ones "
+            f"{sources['known']} are known results, each with its source, and {sources['ours']} are ours. "
             "The site has them on one page, *The map of the paper*; "
             "[statements.csv](../docs/statements.csv) is the same table for programs.")
     return f"{BEGIN}\n\n## The paper\n\n{text}\n\n{END}"
@@ -125,7 +131,8 @@ def map_csv(found: list, paper: list) -> str:
     labels = {row["id"]: row["labels"] for row in paper}
     return as_csv([{
         "id": one.id, "statement": one.label, "title": one.title, "source": one.source,
-        "labels": labels.get(one.id) or " ".join(one.labels), "box": "nbs/" + box_link(one),
+        "cite": " ".join(one.cite), "labels": labels.get(one.id) or " ".join(one.labels),
+        "box": "nbs/" + box_link(one),
         "code": " ".join(one.code), "attacks": " ".join(f"nbs/{attack_link(*cell)}" for cell in one.attacks),
         "verdict": one.verdict} for one in by_paper(found, paper)])
 

@@ -21,9 +21,9 @@ import readme
 import reference
 import tags
 
-SOURCES = ("paper", "ours")
+SOURCES = ("paper", "known", "ours")
 VERDICTS = tuple(paper_map.SAID)  # what a verdict starts with
-OURS = re.compile(r"prop-([a-z0-9-]+)-(\d+)")
+PROP = re.compile(r"prop-([a-z0-9-]+)-(\d+)")
 INSISTS = re.compile(r"_?(assert|attack|refus|fires|neighbour_search|audit|raises)")  # calls that can fail
 FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 
@@ -31,9 +31,10 @@ FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 def checks(books: dict, paper: list, names: dict) -> list:
     "Everything that is wrong; `names` {module: its public names}"
     found = tags.read(books)
-    return [*wrong_tags(found), *wrong_text(found), *repeated(found), *unknown_code(found, names),
-            *wrong_attacks(found, books), *missing(found, paper), *wrong_labels(found, paper),
-            *wrong_anchors(found), *open_proofs(books), *wrong_links(books, found)]
+    return [*wrong_tags(found), *wrong_text(found), *repeated(found), *wrong_sources(found, books),
+            *unknown_code(found, names), *wrong_attacks(found, books), *missing(found, paper),
+            *wrong_labels(found, paper), *wrong_anchors(found), *open_proofs(books),
+            *wrong_links(books, found)]
 
 
 def where(one: tags.Statement) -> str:
@@ -55,11 +56,12 @@ def wrong_tags(found: list) -> list:
 
 
 def wrong_number(one: tags.Statement) -> list:
-    "Our own statements are prop-name-k in the notebook of that name, and called NN.k in chapter NN"
-    if one.source != "ours": return []
-    page, number = nbs.name_of(one.page).replace("_", "-"), OURS.fullmatch(one.id)
+    "What is not the paper's is prop-name-k in the notebook of that name, and called NN.k in chapter NN"
+    if one.source not in ("known", "ours"): return []
+    home = nbs.chapter_page(one.page)
+    page, number = nbs.name_of(home).replace("_", "-"), PROP.fullmatch(one.id)
     if not number or number[1] != page: return [f"the id is not prop-{page}-k"]
-    chapter = nbs.number_of(one.page) or nbs.name_of(one.page)
+    chapter = nbs.number_of(home) or nbs.name_of(home)
     return [] if one.name.endswith(f" {chapter}.{number[2]}") else [f"it is called {one.name!r}"]
 
 
@@ -88,6 +90,19 @@ def unknown_code(found: list, names: dict) -> list:
     known |= {f"{module}.{name}" for module, public in names.items() for name in public}
     return [f"{where(one)}: the package has no {name}"
             for one in found for name in one.code if name not in known]
+
+
+def wrong_sources(found: list, books: dict) -> list:
+    "What is known cites works of the bibliography that have a DOI or an arXiv number, and nothing else cites"
+    works, wrong = bibliography.entries(books.get(bibliography.STEM, {"cells": []})), []
+    for one in found:
+        said = [f"{key} is no entry of the bibliography" for key in one.cite if key not in works]
+        said += [f"{key} has no DOI or arXiv number" for key in one.cite
+                 if key in works and not bibliography.IDENTIFIED.search(works[key])]
+        if one.source == "known" and not one.cite: said.append("it is known, but has no cite")
+        if one.source != "known" and one.cite: said.append("it has a cite, but its source is not known")
+        wrong += [f"{where(one)}: {text}" for text in said]
+    return wrong
 
 
 def wrong_attacks(found: list, books: dict) -> list:

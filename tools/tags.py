@@ -7,8 +7,8 @@ from pathlib import Path
 import notebooks as nbs
 
 PAPER = nbs.ROOT / "docs" / "paper.csv"
-FIELDS = ("id", "name", "title", "source", "labels", "code", "attack", "verdict")
-LISTS = ("labels", "code", "attack")
+FIELDS = ("id", "name", "title", "source", "cite", "labels", "code", "attack", "verdict")
+LISTS = ("cite", "labels", "code", "attack")
 OPEN, SHUT = re.compile(r"<!--\s*statement\s*$"), re.compile(r'-->(?:<a id="([^"]*)"></a>)?\s*$')
 FIELD = re.compile(rf"({'|'.join(FIELDS)}):\s*(.*)")
 QUOTE = re.compile(r"^> ?")
@@ -22,7 +22,8 @@ class Statement:
     id: str = ""
     name: str = ""
     title: str = ""
-    source: str = ""
+    source: str = ""   # the paper, known, or ours
+    cite: tuple = ()   # for what is known: keys of the bibliography
     labels: tuple = ()
     code: tuple = ()
     attack: tuple = ()

@@ -80,7 +80,7 @@ def save_arrays(
     def opener(name, flags): return os.open(name, flags, mode)
     def write(part):
         with open(part, "wb", opener=opener) as file:
-            np.savez(file, header=json.dumps({"kind": kind, **header}), **arrays)
+            np.savez(file, header=json.dumps({"kind": kind, "arrays": sorted(arrays), **header}), **arrays)
     return write_whole(path, write)
 
 @contextmanager
@@ -106,7 +106,10 @@ def _read(path, what: str, wanted=None) -> tuple:
             if wanted is None and whole.testzip() is not None: raise zipfile.BadZipFile("a checksum is wrong")
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files if wanted is None or key in wanted}
-        return json.loads(str(arrays.pop("header"))), arrays
+        header = json.loads(str(arrays.pop("header")))
+        names = header.pop("arrays", sorted(arrays)) # files of version 0.2 do not say
+        if wanted is None and names != sorted(arrays): raise zipfile.BadZipFile("arrays are missing")
+        return header, arrays
     except FileNotFoundError:
         raise InputError(repr(str(path)), problem="does not exist", remedy="check its name") from None
     except _DAMAGE:
@@ -143,6 +146,7 @@ _CLASSES = { # which class, in which module of the package, reads which kind of 
     "moments": ("data.moments", "Moments"), "clipped moments": ("data.moments", "ExactMoments"),
     "private moments": ("filters.estimate", "PrivateMoments"),
     "private products": ("filters.products_method", "ProductsRelease"),
+    "private tests": ("filters.law_tests", "LawTestsRelease"),
 }
 
 def class_of(

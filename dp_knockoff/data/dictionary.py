@@ -5,6 +5,7 @@
 # %% ../../nbs/data/dictionary.ipynb #c42e5fe1
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import json
 import math
@@ -13,24 +14,29 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from ..core.errors import LARGEST, InputError, border, listed, one_row_decides, shown
-from .rows import TYPE, as_number, cells_of, floats_of, plain, type_of, unreadable
+from dp_knockoff.data.rows import (
+    DATES,
+    DAY_ZERO,
+    TYPE,
+    as_day,
+    as_number,
+    cells_of,
+    days_of,
+    floats_of,
+    plain,
+    type_of,
+    unreadable,
+)
 
 # %% auto #0
 __all__ = ['Column', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../../nbs/data/dictionary.ipynb #04bb1fc9
-def _number_of(
-    value, # a level, or a text in the data
-):         # float, or None
-    "The number that it means; true is 1, false is 0"
-    number = as_number(value)
-    return number if math.isfinite(number) else None
-
 def _word(
     level, # text, number or truth value
 ) -> str:
@@ -40,10 +46,10 @@ def _word(
     return str(int(level)) if float(level).is_integer() else repr(float(level))
 
 def _numbers_of(
-    levels: tuple, # of a factor
-) -> dict:         # number: position
-    "What the levels are as numbers, in float64 and as float32 would round them"
-    exact = _alone((_number_of(level), j) for j, level in enumerate(levels))
+    pairs: list, # of a value and the position of the level that it means
+) -> dict:       # number: position
+    "What the values are as numbers, in float64 and as float32 would round them"
+    exact = _alone((as_number(value), j) for value, j in pairs)
     with np.errstate(over="ignore"):
         rounded = _alone((float(np.float32(x)), j) for x, j in exact.items() if not x.is_integer())
     return rounded | exact
@@ -52,20 +58,20 @@ def _alone(pairs) -> dict:
     "Numbers and their positions; a number that two levels mean is none of them"
     pairs = list(pairs)
     times = Counter(number for number, _ in pairs)
-    return {x: j for x, j in pairs if x is not None and math.isfinite(x) and times[x] == 1}
+    return {x: j for x, j in pairs if math.isfinite(x) and times[x] == 1}
 
 # %% ../../nbs/data/dictionary.ipynb #69aeb231
-_UNKNOWN = -1  # the code of a value that is none of the levels
-_MISSING = -2  # and of one that is missing
+_UNKNOWN, _MISSING = -1, -2 # the codes of a value that is none of the levels, and of one that is missing
 
 class _Codes(dict):
     "The position of a value among the levels, whatever its type"
-    def __init__(self, levels: tuple):
-        self.numbers = _numbers_of(levels)
+    def __init__(self, members: tuple): # of each level, the values that mean it
+        pairs = [(value, j) for j, values in enumerate(members) for value in values]
+        self.numbers = _numbers_of(pairs)
         super().__init__(self.numbers)
-        self.as_text = isinstance(levels[0], str)
+        self.as_text = isinstance(members[0][0], str)
         self[None] = self[""] = _MISSING
-        if self.as_text: self.update((level, j) for j, level in enumerate(levels))
+        if self.as_text: self.update(pairs)
 
     def __missing__(self, value) -> int:
         "The code of what is not there as it stands"
@@ -86,23 +92,34 @@ class _Codes(dict):
         except Exception: return np.fromiter(map(self.of, values), np.int32, len(values))
 
 # %% ../../nbs/data/dictionary.ipynb #bd5f4194
-_KEYS = ("range", "levels", "probabilities", "missing", "indicator")  # what can be said about a column
+_KEYS = ("range", "levels", "merge", "probabilities", "missing", "indicator")  # what can be said of a column
+_PARTS = { # of a date that can be levels
+    "month": ("January", "February", "March", "April", "May", "June", "July", "August", "September",
+              "October", "November", "December"),
+    "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")}
 
 @dataclass(frozen=True)
 class Column:
     "Public facts about one column, and how its values become numbers"
     name: str                          # as the data calls it
-    range: tuple | None = None         # smallest and largest value that count
-    levels: tuple | None = None        # of a factor, the reference first
+    range: tuple | None = None         # smallest and largest value that count; of dates, in days from 1970
+    levels: tuple | None = None        # of a factor, the reference first; "month" or "weekday" of a date
     probabilities: tuple | None = None # of the levels, if the design was randomised
     missing: object = None             # the value that stands in for one that is missing
     indicator: bool = False            # does a 0/1 column say where one was missing?
+    merge: dict | None = None          # levels that become one: {its name: [levels]}
+    dates: str = field(default="", init=False)      # what dates become, if values are: day, month, weekday
+    members: tuple | None = field(default=None, init=False) # of each level, the values that mean it
 
     def __post_init__(self):
-        checked = dict(range=_check_range(self), levels=_check_levels(self),
-                       probabilities=_check_probabilities(self))
-        for key, value in checked.items(): object.__setattr__(self, key, value)  # the class is frozen
-        _check_missing(self)
+        if isinstance(self.levels, str) and self.levels in _PARTS:
+            self._settle(dates=self.levels, levels=_PARTS[self.levels])
+        for name, check in _CHECKS.items(): self._settle(**{name: check(self)})
+        if self.levels is not None: self._settle(**_merged(self))
+        self._settle(missing=_check_missing(self))
+
+    def _settle(self, **facts):
+        for key, value in facts.items(): object.__setattr__(self, key, value)  # the class is frozen
 
     @property
     def encoded(self) -> tuple:
@@ -111,9 +128,9 @@ class Column:
         return (*names, f"{self.name} is missing") if self.indicator else tuple(names)
 
     @property
-    def may_miss(self) -> bool:
-        "Has a missing value a meaning?"
-        return self.levels is not None or self.missing is not None
+    def stand_in(self) -> float:
+        "The number for what is missing or is none: `missing`, or the middle of the range, or 0"
+        return self.missing if self.missing is not None else sum(self.range or (0.0,)) / 2
 
     @property
     def mean_square(self) -> float:
@@ -124,10 +141,16 @@ class Column:
     @property
     def kind(self) -> str:
         "What a file without types holds here: text, or a number"
-        return "text" if self.levels is not None and isinstance(self.levels[0], str) else "number"
+        return "text" if self.dates or self.levels is not None and self._codes.as_text else "number"
+
+    @property
+    def accepts(self) -> tuple:
+        "The types (see `type_of`) that its values may have"
+        if self.dates: return "date", "text", "anything"
+        return ("number", "anything") if self.levels is None else ("number", "anything", "text")
 
     @cached_property
-    def _codes(self) -> _Codes: return _Codes(self.levels)
+    def _codes(self) -> _Codes: return _Codes(self.members)
 
     def encode(self,
         column,          # an array, or a series as narwhals sees it
@@ -139,25 +162,28 @@ class Column:
         if self.indicator: out[-1] = hole
 
     def _numbers(self, column, out):
-        "A numeric column: what is missing or no finite number gets the stand-in, if there is one"
-        out[0] = floats_of(column, self.name)
-        if self.missing is None: return None
-        hole = ~np.isfinite(out[0])
-        out[0][hole] = self.missing
+        "A numeric column: what is missing or no finite number gets the stand-in"
+        out[0] = days_of(column, self.name) if self.dates else floats_of(column, self.name)
+        hole = ~(np.abs(out[0]) < LARGEST) # and what is too large to be squared, so far
+        if hole.any():
+            np.clip(out[0], -LARGEST, LARGEST, out=out[0], where=np.isfinite(out[0]))
+            hole &= ~np.isfinite(out[0])
+            out[0][hole] = self.stand_in
         return hole
 
     def _factor(self, column, out):
         "A factor: one row of 0 and 1 for every level but the reference"
-        values, others = plain(column), self.levels[1:]
+        values = _part(days_of(column, self.name), self.dates) if self.dates else plain(column)
         if _is_text(values) and self._codes.as_text:
-            for row, level in zip(out, others): row[:] = _where(values == level)
+            for row, meant in zip(out, self.members[1:]):
+                row[:] = reduce(np.logical_or, (_where(values == value) for value in meant))
             hole = None if self.missing is None else _where((values == "") | values.is_null())
         else:
             codes = _codes_of(values, self._codes)
-            for j, row in enumerate(out[:len(others)]): np.equal(codes, j + 1, out=row)
+            for j, row in enumerate(out[:len(self.levels) - 1]): np.equal(codes, j + 1, out=row)
             hole = codes == _MISSING
-        stand_in = self._codes.of(self.missing)
-        if stand_in > 0: out[stand_in - 1][hole] = 1.0
+        stand_in = _position(self, self.missing)
+        if stand_in: out[stand_in - 1][hole] = 1.0
         return hole
 
 # %% ../../nbs/data/dictionary.ipynb #abb9a66f
@@ -178,15 +204,32 @@ def _codes_of(values, codes: _Codes) -> np.ndarray:
     found[np.isnan(values)] = _MISSING
     return found
 
+def _part(days: np.ndarray, part: str) -> np.ndarray:
+    "Number of the month or weekday, from 1; NaN where there is no day"
+    if part == "weekday": return (days + 3) % 7 + 1 # 1970 began on a Thursday
+    months = np.nan_to_num(days).astype(np.int64).astype("M8[D]").astype("M8[M]").astype(np.int64)
+    return np.where(np.isnan(days), np.nan, months % 12 + 1)
+
 # %% ../../nbs/data/dictionary.ipynb #961f6f5b
 def _is_number(value) -> bool:
     "Is it a finite number, and no truth value?"
     plain = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     return plain and abs(float(value)) < LARGEST
 
+def _is_day(value) -> bool:
+    "Is it a date, or the text of one?"
+    return isinstance(value, (dt.date, str)) and math.isfinite(as_day(value))
+
 def _wrong(column: Column, problem: str, remedy: str) -> InputError:
     "The refusal of what is said about a column"
     return InputError(f"column {column.name!r}", problem=problem, remedy=remedy)
+
+def _check_dates(column: Column) -> str:
+    "Dates become days where the range is of dates"
+    given = column.range
+    if not isinstance(given, (list, tuple)) or not given or not all(map(_is_day, given)): return column.dates
+    column._settle(range=[as_day(value) for value in given])
+    return "day"
 
 def _check_range(column: Column):
     "Two numbers, the smaller first"
@@ -200,8 +243,14 @@ def _check_range(column: Column):
                      "such as range = [0, 100], or delete the line")
     fits = isinstance(given, (list, tuple)) and len(given) == 2 and all(map(_is_number, given))
     if not fits or not given[0] < given[1]:
-        raise _wrong(column, f"has range {shown(given)}", "give two numbers, the smaller first")
+        what, first = ("dates", "earlier") if column.dates else ("numbers", "smaller")
+        shape = shown([_day(value) for value in given] if column.dates else given)
+        raise _wrong(column, f"has range {shape}", f"give two {what}, the {first} first")
     return float(given[0]), float(given[1])
+
+def _day(value: float) -> str:
+    "The date of a day"
+    return str(dt.date.fromordinal(int(value) + DAY_ZERO))
 
 def _check_levels(column: Column):
     "At least two levels of one type, all different"
@@ -214,7 +263,8 @@ def _check_levels(column: Column):
                      "write them down, the reference first, or delete the column")
     if len(given) < 2:
         raise _wrong(column, f"has one level, {shown(given[0])}", "give at least two, or delete it")
-    if len({_type_of(level) for level in given} - {None}) != 1 or None in map(_type_of, given):
+    types = set(map(_type_of, given))
+    if len(types) != 1 or None in types:
         raise _wrong(column, "has levels of different types, or not finite",
                      "give text, numbers or truth values")
     times = Counter(level if isinstance(level, str) else float(level) for level in given)
@@ -251,7 +301,37 @@ def _check_probabilities(column: Column):
                      "give at least two above 0, or delete the column")
     return tuple(float(q) for q in given)
 
-def _check_missing(column: Column) -> None:
+def _check_merge(column: Column):
+    "Names of lists of levels, none of them in two"
+    given, levels = column.merge, column.levels
+    if given is None: return None
+    if levels is None: raise _wrong(column, "has merge but no levels", "give the levels, or leave it out")
+    def fits(name, some): return name and isinstance(name, str) and isinstance(some, (list, tuple))
+    if not isinstance(given, dict) or not all(fits(*item) for item in given.items()):
+        raise _wrong(column, f"has merge {shown(given)}", 'write merge = {"name" = ["level", "level"]}')
+    merged = [level for some in given.values() for level in some]
+    for level in merged:
+        if level not in levels:
+            raise _wrong(column, f"merges {shown(level)}, which is none of its levels", _meant(level, levels))
+        if merged.count(level) > 1: raise _wrong(column, f"merges {shown(level)} twice", "keep one of them")
+    return given
+
+def _merged(column: Column) -> dict:
+    "Levels, the values that mean each, and probabilities, when some of them have become one"
+    owner = {level: name for name, some in (column.merge or {}).items() for level in some}
+    names = [owner.get(level, level) for level in column.levels]
+    if len(set(names)) < 2:
+        raise _wrong(column, "has one level when others are merged", "leave two, or delete the column")
+    at, values = {}, range(1, len(names) + 1) if column.dates else column.levels
+    for j, name in enumerate(names): at.setdefault(name, []).append(j)
+    q = column.probabilities
+    return dict(levels=tuple(at), members=tuple(tuple(values[j] for j in some) for some in at.values()),
+                probabilities=q and tuple(math.fsum(q[j] for j in some) for some in at.values()))
+
+_CHECKS = {"dates": _check_dates, "range": _check_range, "levels": _check_levels,
+           "probabilities": _check_probabilities, "merge": _check_merge}
+
+def _check_missing(column: Column):
     "The stand-in is a value that the column may have"
     given = column.missing
     if not isinstance(column.indicator, bool):
@@ -259,20 +339,25 @@ def _check_missing(column: Column) -> None:
     if given is None and column.indicator:
         raise _wrong(column, "has an indicator but no stand-in",
                      "add missing = ..., the value to use where there is none")
-    if given is None: return
-    if column.levels is not None: return _check_level(column, given)
-    if not _is_number(given):
-        raise _wrong(column, f"has stand-in {shown(given)}", "give a number")
-    low, high = column.range or (-LARGEST, LARGEST)
-    if not low <= given <= high:
-        raise _wrong(column, f"has stand-in {shown(given)}, which is not in its range [{low:g}, {high:g}]",
+    if given is None: return None
+    if column.levels is not None:
+        if _position(column, given) is not None: return given
+        raise _wrong(column, f"has stand-in {shown(given)}, which is none of its levels",
+                     f"choose one of {listed(column.levels)}")
+    if not (_is_day if column.dates else _is_number)(given):
+        raise _wrong(column, f"has stand-in {shown(given)}", f"give a {'date' if column.dates else 'number'}")
+    number, (low, high) = as_day(given) if column.dates else given, column.range or (-LARGEST, LARGEST)
+    if not low <= number <= high:
+        ends = ", ".join(_day(end) if column.dates else f"{end:g}" for end in (low, high))
+        raise _wrong(column, f"has stand-in {shown(given)}, which is not in its range [{ends}]",
                      "give one that is")
+    return number
 
-def _check_level(column: Column, given) -> None:
-    "The stand-in of a factor is one of its levels"
-    if _type_of(given) == _type_of(column.levels[0]) and given in column.levels: return
-    raise _wrong(column, f"has stand-in {shown(given)}, which is none of its levels",
-                 f"choose one of {listed(column.levels)}")
+def _position(column: Column, given) -> int | None:
+    "Which level is called so, or has a member that is"
+    def same(value): return _type_of(value) == _type_of(given) and value == given
+    return next((j for j, level in enumerate(column.levels) if any(map(same, (level, *column.members[j])))),
+                None)
 
 # %% ../../nbs/data/dictionary.ipynb #f416f6bf
 def _meant(
@@ -362,12 +447,6 @@ class _Encoding:
         "What a file without types holds there: text, or a number"
         return self.column(name).kind
 
-    def may_miss(self,
-        name: str, # a column of the data
-    ) -> bool:
-        "Has a missing value a meaning there?"
-        return self.column(name).may_miss
-
     def check_columns(self,
         where: str, # the table, for messages
         names,      # its columns that are to be features
@@ -391,19 +470,20 @@ class _Encoding:
         name: str,  # its column
         dtype,      # and the type of that, as narwhals calls it
     ) -> None:
-        "A factor may be text, categories, truth values or numbers; other columns are numbers"
+        "A factor may be text, categories, truth values or numbers; other columns are numbers, or dates"
         kind = type_of(dtype)
-        if kind in ("number", "anything") or kind == "text" and self.column(name).levels is not None: return
-        raise self._other_type(where, name, dtype, kind)
+        if kind not in self.column(name).accepts: raise self._other_type(where, name, dtype, kind)
 
     @one_row_decides(TYPE)
     def _other_type(self, where: str, name: str, dtype, kind: str) -> InputError:
-        if kind == "text":
-            return InputError(f"column {name!r}",
-                              problem=f"of {where} holds text, but {self.where} gives it no levels",
-                              remedy="add levels = [...], or leave it out with columns=[...]")
-        return InputError(f"column {name!r}", problem=f"of {where} has type {dtype}",
-                          remedy="turn it into a number or a factor, or leave it out with columns=[...]")
+        problem, remedy = f"of {where} has type {dtype}", "turn it into a number or a factor"
+        if kind == "date": remedy = DATES
+        elif self.column(name).dates: remedy = "turn it into dates, or give a range of numbers"
+        elif kind == "text":
+            problem = f"of {where} holds text, but {self.where} gives it no levels"
+            remedy = "add levels = [...]"
+        return InputError(f"column {name!r}", problem=problem,
+                          remedy=f"{remedy}, or leave it out with columns=[...]")
 
     def design(self,
         names,   # columns of the data
@@ -424,8 +504,7 @@ class _Encoding:
         known = Column("y") if self.target is None else self.column(self.target)
         out = np.empty((1, len(column)))
         known.encode(column, out)
-        if known.range is None: return out[0]
-        return np.where(np.isfinite(out[0]), np.clip(out[0], *known.range), out[0])
+        return out[0] if known.range is None else np.clip(out[0], *known.range)
 
 # %% ../../nbs/data/dictionary.ipynb #af7cdd4e
 @dataclass(frozen=True)
@@ -639,13 +718,15 @@ def _table(value, name: str) -> dict:
 _TEMPLATE = """# Public facts about the columns. Fill them in from what is known without the data
 # (a questionnaire, a law, a code book): whatever is copied from the data is not protected.
 # A column may also have
-#   missing = ...          the value that stands in for one that is missing
+#   missing = ...          the value that stands in for one that is missing (else: the middle of its range)
 #   indicator = true       with it: a 0/1 column that says where one was missing
+#   merge = {few = [...]}  levels that are counted as one, since they are rare
 #   probabilities = [...]  of its levels, if they were drawn at random, as in an experiment
 # Columns that are one variable: [groups], then e.g. home = ["married", "children"].
 """
 _RANGE = "smallest and largest value; or levels = [...], if the numbers are codes"
 _LEVELS = "all of them, a common one first: it is the reference"
+_DATES = 'first and last day, such as [2010-01-01, 2020-12-31]; or levels = "month", or "weekday"'
 _RESPONSE = "smallest and largest response; its centre and bound follow"
 
 def template(
@@ -665,6 +746,7 @@ def _section(name: str, dtype, is_target: bool = False) -> str:
     title = f"\n[columns.{_key(name)}]"
     if dtype in (nw.String, nw.Categorical, nw.Enum): return f"{title}\nlevels = []  # {_LEVELS}"
     if dtype == nw.Boolean: return f"{title}\nlevels = [false, true]"
+    if type_of(dtype) == "date": return f"{title}\nrange = []  # {_DATES}"
     if dtype.is_numeric() or dtype in (nw.Object, nw.Unknown):
         return f"{title}\nrange = []  # {_RESPONSE if is_target else _RANGE}"
     return f"\n# column {_quoted(name)} has type {dtype}, which cannot be used as it is"

@@ -5,36 +5,44 @@
 # %% ../../nbs/data/files.ipynb #2dad2c1b
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
 import math
 import os
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from glob import glob, has_magic
 from importlib import import_module
 
 import numpy as np
 
-from ..core.errors import InputError, border, guarded, one_row_decides, reason, shown
+from ..core.errors import InputError, border, check_option, guarded, one_row_decides, reason
 from dp_knockoff.data.rows import (
     TRUTH,
     Header,
     Piece,
     Reader,
     Rows,
-    bad_values,
+    as_day,
     batch_rows,
+    is_table,
     open_rows,
     same_columns,
 )
 
 # %% auto #0
-__all__ = ['parquet_batches', 'file_header', 'open_tables']
+__all__ = ['parquet_batches', 'Written', 'file_header', 'open_tables', 'several']
 
 # %% ../../nbs/data/files.ipynb #6e8ceaa8
-_ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".npz")  # what a file's name tells about its kind
+_PACKED = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open} # how a text file is opened
+_TEXT = tuple(kind + packed for kind in (".csv", ".tsv") for packed in _PACKED)
+def is_text_file(path: str) -> bool: return path.lower().endswith(_TEXT)
+
+_ENDINGS = (*_TEXT, ".parquet", ".npy", ".npz")  # what a file's name tells about its kind
 _LIBRARIES = { # files of other kinds: who reads them into a table, and what that needs
     (".xlsx", ".xls", ".ods"): ("pandas.read_excel", "pandas openpyxl"),
     (".feather", ".arrow", ".ipc"): ("polars.read_ipc", "polars"),
@@ -175,50 +183,77 @@ def parquet_batches(
 # %% ../../nbs/data/files.ipynb #07dd9018
 def _parquet_pieces(path: str, names: list, target: str, encoding=None):
     "The rows of a Parquet file, page by page"
-    import pyarrow
     batches = guarded(parquet_batches(path, [*names, target]), partial(_broken, repr(path)))
-    tables = (pyarrow.Table.from_batches([batch]) for batch in batches)
-    return _pieces(tables, names, target, repr(path), encoding)
+    return _tables(batches, names, target, repr(path), encoding)
+
+def _tables(batches, names, target, where: str, encoding):
+    "Batches of Arrow as pieces"
+    import pyarrow
+    return _pieces((pyarrow.Table.from_batches([batch]) for batch in batches), names, target, where, encoding)
 
 # %% ../../nbs/data/files.ipynb #a85dafa6
+@dataclass(frozen=True)
+class Written:
+    "How cells are separated in a text file, and numbers written"
+    sep: str | None = None # None: tabs in a .tsv file, else commas, or semicolons if numbers have commas
+    decimal: str = "."     # or a comma
+
+    def __post_init__(self):
+        check_option("decimal", self.decimal, [".", ","])
+        fits = isinstance(self.sep, str) and len(self.sep) == 1 and " " <= self.sep <= "~" or self.sep == "\t"
+        if self.sep is not None and (not fits or self.sep.isalnum() or self.sep in f'"{self.decimal}'):
+            raise InputError("sep", self.sep, "cannot separate cells", "pass a character, such as ';'")
+
+    def between(self,
+        path: str, # of a text file
+    ) -> str:
+        "What stands between two cells of a line"
+        return self.sep or ("\t" if ".tsv" in path.lower()[-8:] else ";" if self.decimal == "," else ",")
+
 _HEAD = 2**18  # bytes of a CSV file from which its types are guessed, after its first line
 
-def _csv_head(path: str) -> list:
+def _unpacked(path: str):
+    "A text file, opened to read its bytes"
+    return _PACKED.get(os.path.splitext(path.lower())[1], open)(path, "rb")
+
+def _csv_head(path: str, written: Written = Written()) -> list:
     "The first records of a CSV file, as far as they are whole"
-    opened = gzip.open if path.lower().endswith(".gz") else open
-    with border(partial(_broken, repr(path))), opened(path, "rb") as file:
+    with border(partial(_broken, repr(path))), _unpacked(path) as file:
         first, more = file.readline(), file.read(_HEAD)
     text = io.StringIO((first + more).decode("utf-8-sig", "replace"), newline="")
     records = []
-    try: records += (record for record in csv.reader(text) if record)
+    try: records += (record for record in csv.reader(text, delimiter=written.between(path)) if record)
     except csv.Error: pass # a cell of more than 131,072 characters: the head ends here
     return records[:-1] if len(more) == _HEAD and len(records) > 1 else records
 
-def _csv_header(path: str, encoding=None) -> Header:
+def _csv_header(path: str, encoding=None, written: Written = Written()) -> Header:
     "Labels, and types: public where there is an encoding, else guessed from the first lines"
     import narwhals.stable.v1 as nw
-    labels, *lines = _csv_head(path) or [[]]
+    labels, *lines = _csv_head(path, written) or [[]]
     if not labels:
         raise InputError(repr(path), problem="is empty", remedy="write at least a line of column names")
-    kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64()}
+    kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64(), "date": nw.Date()}
     if encoding: # no line decides anything; of other columns nobody will ask
         types = [encoding.kind(name) if encoding.knows(name) else "text" for name in labels]
-    else: types = [_kind_of_text([line[j] for line in lines if j < len(line)]) for j in range(len(labels))]
+    else:
+        columns = ([line[j] for line in lines if j < len(line)] for j in range(len(labels)))
+        types = [_kind_of_text(column, written.decimal) for column in columns]
     return Header(repr(path), labels, dict(zip(labels, map(kinds.get, types))))
 
-def _kind_of_text(words: list) -> str:
-    "What a column of a CSV file is meant to be: text only if less than half of its values are numbers"
+def _kind_of_text(words: list, decimal: str = ".") -> str:
+    "What a column of a CSV file is meant to be: no number only if less than half of its values are numbers"
     words = [word.strip().lower() for word in words if word and word.strip()]
-    if 2 * sum(word in TRUTH or _reads(word) for word in words) < len(words): return "text"
-    return "truth" if set(words) & set(TRUTH) else "number"
+    numbers = sum(word in TRUTH or _reads(word.replace(decimal, ".")) for word in words)
+    if 2 * numbers >= len(words): return "truth" if set(words) & set(TRUTH) else "number"
+    return "date" if 2 * sum(math.isfinite(as_day(word)) for word in words) > len(words) else "text"
 
 def _reads(word: str) -> bool:
     "Does it look like a number, infinite or not?"
     try: return float(word) is not None
     except ValueError: return False
 
-@one_row_decides("in a CSV file, a quote that is not closed or stands alone; and where some numeric column "
-                 "has no stand-in, a line with more fields than the first, or bytes that are not UTF-8")
+@one_row_decides("in a CSV file, a quote that is not closed or stands alone; and without a dictionary, a "
+                 "line with more fields than the first")
 def _csv_broken(path: str, error) -> InputError:
     "The sentence about a CSV file with too many fields in a line, or worse"
     if "more fields" in str(error):
@@ -227,35 +262,37 @@ def _csv_broken(path: str, error) -> InputError:
     return _broken(repr(path), error)
 
 # %% ../../nbs/data/files.ipynb #b7f2b289
-def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None):
-    "The rows of a CSV file, in batches"
+def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None, written=Written(),
+                strict=True):
+    "The rows of a CSV file, in batches; `strict`: where there is no encoding, a wrong line is an error"
     import narwhals.stable.v1 as nw
     import polars as pl
     wanted = [name for name in types if name in (*names, target)]  # in the order of the file
-    lenient = {name for name in wanted if encoding and encoding.may_miss(name)}
-    numbers = {name: pl.Float64 for name in wanted if types[name] == nw.Float64 and name not in lenient}
-    as_they_are = {*numbers, *(name for name in lenient if types[name] == nw.String)}
-    chosen = [name if name in as_they_are else _number_or_infinity(name) if name in lenient
-              else _truth_or_number(name) for name in wanted]
-    read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False)
-    if lenient == set(wanted): read |= dict(encoding="utf8-lossy", truncate_ragged_lines=True)
-    explain = partial(_csv_fault, path, list(types), [n for n in wanted if n not in lenient], numbers)
-    with border(explain): query = pl.scan_csv(path, **read).select(chosen)
+    strict = strict and not encoding
+    numbers = {name: pl.Float64 for name in wanted
+               if strict and types[name] == nw.Float64 and written.decimal == "."}
+    as_they_are = {*numbers, *(name for name in wanted if encoding and types[name] == nw.String)}
+    def number(name): return _number(name, written.decimal, encoding or types[name] == nw.Boolean)
+    chosen = [name if name in as_they_are else number(name) for name in wanted]
+    read = dict(infer_schema=False, schema_overrides=numbers, new_columns=list(types), glob=False,
+                separator=written.between(path))
+    if not strict: read |= dict(encoding="utf8-lossy", truncate_ragged_lines=True)
+    fault = partial(_csv_fault, partial(_csv_pieces, path, names, target, types, None, written, False))
+    explain = partial(fault if strict else _csv_broken, path)
+    with border(explain):
+        packed = path.lower().endswith((".bz2", ".xz")) # which polars cannot read
+        query = pl.scan_csv(_unpacked(path).read() if packed else path, **read).select(chosen)
     return _query_pieces(query, names, target, repr(path), explain, encoding)
 
-def _number_or_infinity(name: str):
-    "The same where no cell may be refused: what is no number is infinite, what is not there is missing"
-    import polars as pl
-    number = _truth_or_number(name, strict=False)
-    stray = (pl.col(name) != "") & ~number.is_finite().fill_null(False)  # of a hole: null, which is not true
-    return pl.when(stray).then(math.inf).otherwise(number).alias(name)
-
-def _truth_or_number(name: str, strict: bool = True):
-    "A column of a CSV file that was read as text, as numbers: true is 1, false is 0"
+def _number(name: str, decimal: str, truth):
+    "A column that was read as text, as numbers: what is none is infinite, a hole is missing; is true 1?"
     import polars as pl
     word = pl.col(name).str.strip_chars().str.to_lowercase()
-    number = word.replace({key: str(value) for key, value in TRUTH.items()})
-    return number.cast(pl.Float64, strict=strict).alias(name)
+    if decimal == ",": word = word.str.replace_many({".": "?", ",": "."})
+    if truth: word = word.replace({key: str(value) for key, value in TRUTH.items()})
+    number = word.cast(pl.Float64, strict=False)
+    stray = (pl.col(name) != "") & ~number.is_finite().fill_null(False)  # of a hole: null, which is not true
+    return pl.when(stray).then(math.inf).otherwise(number).alias(name)
 
 def _query_pieces(query, names: list, target: str, where: str, explain, encoding=None):
     "The rows of a polars query, in batches, while polars reads on"
@@ -265,31 +302,11 @@ def _query_pieces(query, names: list, target: str, where: str, explain, encoding
     return _pieces(guarded(batches, explain), names, target, where, encoding)
 
 # %% ../../nbs/data/files.ipynb #ac0c1baf
-_SEARCH = 10_000  # rows to look through at once for a cell that is no number
-
-def _csv_fault(path: str, labels: list, wanted: list, numbers, error) -> InputError:
-    "The sentence about a CSV file that polars gave up on: the cell that is no number, if there is one"
-    import polars as pl
-    query = pl.scan_csv(path, infer_schema=False, new_columns=labels, glob=False).select(wanted)
-    first = 0
-    try:
-        for batch in query.collect_batches(chunk_size=_SEARCH, maintain_order=True, engine="streaming"):
-            for column in batch.iter_columns():
-                bad = _not_numbers(column, column.name not in numbers)
-                if not len(bad): continue
-                found = f"The first is {shown(column[bad[0]])}, in row {first + bad[0]}."
-                return bad_values(repr(path), [column.name], found)
-            first += batch.height
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError): pass
-    return _csv_broken(path, error)
-
-def _not_numbers(column, truth: bool):
-    "Positions of the cells of a text column that are no numbers; `truth` says whether true is one"
-    import polars as pl
-    words = column.str.strip_chars_start()
-    number = words.cast(pl.Float64, strict=False).is_not_null()
-    if truth: number |= words.str.to_lowercase().is_in(list(TRUTH))
-    return (column.is_not_null() & ~number).arg_true()
+def _csv_fault(again, path: str, error) -> InputError:
+    "The sentence about a CSV file that polars gave up on: of a cell that is no number, if there is one"
+    try: found = next(filter(None, (piece.fault() for piece in again())), None)
+    except InputError: found = None
+    return found or _csv_broken(path, error)
 
 # %% ../../nbs/data/files.ipynb #ae114769
 def _is_parquet(path: str) -> bool: return path.lower().endswith(".parquet")
@@ -297,30 +314,37 @@ def _is_parquet(path: str) -> bool: return path.lower().endswith(".parquet")
 def file_header(
     path: str,     # a CSV or Parquet file
     encoding=None, # knows the types of a CSV file's columns
+    written=Written(), # how a CSV file is
 ) -> Header:
     "What a file tells before its rows are read"
     need("pyarrow" if _is_parquet(path) else "polars")
-    return _parquet_header(path) if _is_parquet(path) else _csv_header(path, encoding)
+    return _parquet_header(path) if _is_parquet(path) else _csv_header(path, encoding, written)
 
 def open_tables(
     paths: list,   # of CSV and Parquet files
     target,        # the response's column
     columns=None,  # the features wanted; all others if None
     encoding=None, # turns columns into numbers by public rules
+    written=Written(), # how CSV files are
 ) -> Reader:
     "A reader of CSV and Parquet files"
-    headers = {path: file_header(path, encoding) for path in paths}
+    headers = {path: file_header(path, encoding, written) for path in paths}
     features = {path: header.features(target, columns, encoding) for path, header in headers.items()}
     names = features[paths[0]]
     for path in paths: same_columns(repr(path), features[path], names, repr(paths[0]))
     def pieces():
         for path in paths:
             if _is_parquet(path): yield from _parquet_pieces(path, names, target, encoding)
-            else: yield from _csv_pieces(path, names, target, headers[path].types, encoding)
+            else: yield from _csv_pieces(path, names, target, headers[path].types, encoding, written)
     counts = [header.rows for header in headers.values()]
     rows = None if None in counts else sum(counts)
-    label = repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
-    return Reader.of_pieces(label, encoding.encoded(names) if encoding else names, pieces, rows)
+    return Reader.of_pieces(several(paths), encoding.encoded(names) if encoding else names, pieces, rows)
+
+def several(
+    paths: list, # at least one
+) -> str:
+    "What messages call files"
+    return repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 
 # %% ../../nbs/data/files.ipynb #86878e04
 @one_row_decides("code of yours that fails: a query, a function of chunks, the graph of a cluster, a law")
@@ -348,6 +372,43 @@ def open_query(
     chosen = query.select([*names, target])
     def pieces(): return _query_pieces(chosen, names, target, label, explain, encoding)
     return Reader.of_pieces(label, encoding.encoded(names) if encoding else names, pieces)
+
+def is_stream(data) -> bool:
+    "Rows that are handed over in batches, as Arrow does it: its readers, relations of DuckDB"
+    if not hasattr(data, "__arrow_c_stream__") or is_table(data): return False
+    return hasattr(type(data), "schema") or hasattr(type(data), "columns") # a series has neither
+
+def stream_of(
+    data, # as `is_stream` knows it
+):        # a reader of Arrow
+    "The batches, from the first"
+    need("pyarrow")
+    import pyarrow
+    with border(partial(fails, "the stream of Arrow batches")):
+        return data if is_reader(data) else pyarrow.RecordBatchReader.from_stream(data)
+
+def is_reader(data) -> bool: return hasattr(data, "read_next_batch") # of Arrow, which can be read once
+
+def stream_header(data) -> Header:
+    "What a stream tells before its batches are read; a fresh one is closed again"
+    reader = stream_of(data)
+    if not is_reader(data): reader.close() # DuckDB has one open result at a time
+    return Header.of("the stream of Arrow batches", reader.schema.empty_table())
+
+def open_stream(
+    data,          # as `is_stream` knows it
+    target,        # the response's column
+    columns=None,  # the features wanted; all others if None
+    encoding=None, # turns columns into numbers by public rules
+) -> Reader:
+    "A reader of Arrow batches"
+    header = stream_header(data)
+    names, label = header.features(target, columns, encoding), header.where
+    def pieces():
+        return _tables(guarded(stream_of(data), partial(fails, label)), names, target, label, encoding)
+    encoded = encoding.encoded(names) if encoding else names
+    return Reader.of_pieces(label, encoded, pieces, once=is_reader(data))
+
 
 # %% ../../nbs/data/files.ipynb #e25cc856
 def _load_npy(path: str) -> np.ndarray:

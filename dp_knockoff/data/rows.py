@@ -5,6 +5,7 @@
 # %% ../../nbs/data/rows.ipynb #8c811a54
 from __future__ import annotations
 
+import datetime as dt
 import math
 import mmap
 import numbers
@@ -22,7 +23,7 @@ import numpy as np
 from ..core.errors import InputError, border, guess, listed, one_row_decides, reason
 
 # %% auto #0
-__all__ = ['TYPE', 'Header', 'type_of', 'Rows', 'Piece', 'bad_values', 'one_blas_thread', 'Reader', 'open_rows']
+__all__ = ['TYPE', 'DATES', 'Header', 'type_of', 'Rows', 'Piece', 'bad_values', 'one_blas_thread', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(
@@ -227,8 +228,8 @@ class Header:
             raise InputError("y", target, f"is not the name of a column of {self.where}",
                              f"choose one of {listed(self.labels)}")
         if target not in self.labels:
-            joined = any(mark in str(label) for label in self.labels for mark in ";\t")
-            hint = "; columns must be separated by commas" if joined else ""
+            joined = any(mark in str(label) for label in self.labels for mark in ",;\t|")
+            hint = "; if something else separates them, pass sep=..." if joined else ""
             raise InputError(f"the response {target!r}",
                              problem=f"is not a column of {self.where}{guess(target, self.labels)}",
                              remedy=f"it has {listed(self.labels)}{hint}")
@@ -262,11 +263,12 @@ _TYPES = {"O": "anything"} | dict.fromkeys("fiubc", "number") | dict.fromkeys("U
 def type_of(
     dtype, # of a column: narwhals' or NumPy's
 ) -> str:
-    "The types that can be used: number, text, anything (each cell for itself); of others, their name"
+    "The types that can be used: number, text, date, anything (each cell for itself); of others, their name"
     import narwhals.stable.v1 as nw
     if isinstance(dtype, np.dtype): return _TYPES.get(dtype.kind, str(dtype))
     if dtype.is_numeric() or dtype == nw.Boolean: return "number"
     if dtype in (nw.String, nw.Categorical, nw.Enum): return "text"
+    if dtype in (nw.Date, nw.Datetime): return "date"
     return "anything" if dtype in (nw.Object, nw.Unknown) else str(dtype)
 
 def _check_labels(where: str, labels: list) -> None:
@@ -277,13 +279,16 @@ def _check_labels(where: str, labels: list) -> None:
 TYPE = ("a column whose type cannot be used (types are public; but where they are guessed from cells, as "
         "in a CSV file without a dictionary, a single cell may change them)")
 
+DATES = "give its first and last day in a dictionary, such as range = [2010-01-01, 2020-12-31]"
+
 @one_row_decides(TYPE)
 def _no_number(column: str, where: str, dtype) -> InputError:
     "The refusal of a column whose type is not a number"
     import narwhals.stable.v1 as nw
     if dtype not in (nw.String, nw.Categorical, nw.Enum):
+        remedy = DATES if type_of(dtype) == "date" else "turn it into a number"
         return InputError(column, problem=f"of {where} has type {dtype}",
-                          remedy="turn it into a number, or leave it out with columns=[...]")
+                          remedy=f"{remedy}, or leave it out with columns=[...]")
     kind = "text" if dtype == nw.String else "categories"
     return InputError(column, problem=f"of {where} holds {kind}",
                       remedy="give its levels in a dictionary (dictionary=...), replace it by one 0/1 column "
@@ -329,6 +334,31 @@ def unreadable(
 def _unreadable(name: str, error) -> InputError:
     return InputError(f"column {name!r}", problem="cannot be read by the library that its table belongs to",
                       remedy="convert it to numbers or text first", details=reason(error))
+
+DAY_ZERO = 719_163 # the ordinal of 1970-01-01
+
+def as_day(
+    value, # a cell: anything
+) -> float:
+    "The day that it means, from 1970-01-01; NaN if it means none"
+    try:
+        if isinstance(value, bytes): value = value.decode()
+        if isinstance(value, str): value = dt.datetime.fromisoformat(value.strip())
+        if isinstance(value, np.datetime64): value = value.astype("M8[D]").item()
+        return float(value.toordinal() - DAY_ZERO)
+    except Exception: return math.nan # no date, or its own code failed
+
+def days_of(
+    column,    # an array, or a series as narwhals sees it
+    name: str, # its name
+) -> np.ndarray:
+    "A column of dates in days from 1970-01-01, each cell by itself; the time of day is dropped"
+    with border(unreadable(name)):
+        found = plain(column)
+        if not isinstance(found, np.ndarray): found = cells_of(found)
+        if found.dtype.kind != "M": return np.array([as_day(cell) for cell in found], dtype=float)
+        days = found.astype("M8[D]")
+        return np.where(np.isnat(days), math.nan, days.astype(np.int64))
 
 def floats_of(
     column,    # an array, or a series as narwhals sees it
@@ -507,8 +537,7 @@ class Piece:
 
 _COUNTED = 6 # columns whose bad values are counted in a message
 
-@one_row_decides("in a numeric column without a stand-in in the dictionary (the response, too), "
-                 "a cell that is missing, infinite or not a number")
+@one_row_decides("without a dictionary, a cell that is missing, infinite or not a number")
 def bad_values(
     where: str,   # file or chunk
     columns,      # names
@@ -518,7 +547,7 @@ def bad_values(
     word = "column" if len(columns) == 1 else "columns"
     what = f"missing, non-numeric, NaN or infinite values in {word} {listed(columns, _COUNTED)}"
     return InputError(where, problem=f"has {what}",
-                      remedy="drop or impute those rows, or encode them by a dictionary",
+                      remedy="drop or impute those rows, or give a dictionary with missing = ...",
                       details=details)
 
 # %% ../../nbs/data/rows.ipynb #7d7aad30
@@ -545,8 +574,8 @@ class _Block:
         j = np.argmax([np.abs(column).max() for column in [*X.T, y]])
         return _too_large([*first.rows.names, first.rows.response][j], first.where)
 
-@one_row_decides("where rows are read without public bounds (methods `none`, `one`, `two`, the design of "
-                 "`labels`), a number whose square overflows")
+@one_row_decides("without a dictionary, where rows are read without public bounds (methods `none`, `one`, "
+                 "`two`, the design of `labels`), a number whose square overflows")
 def _too_large(name: str, where: str) -> InputError:
     return InputError(f"column {name!r}", where=where, problem="is so large that its squares overflow",
                       remedy="rescale it")

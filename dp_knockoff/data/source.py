@@ -20,7 +20,21 @@ from ..core.errors import InputError, border, guarded, listed
 from .clip import INTERCEPT, Clip
 from .cluster import is_dask, open_dask
 from .dictionary import Dictionary, as_dictionary, join_groups
-from .files import fails, file_header, find_files, open_npy, open_query, open_tables
+from dp_knockoff.data.files import (
+    Written,
+    fails,
+    file_header,
+    find_files,
+    is_stream,
+    is_text_file,
+    open_npy,
+    open_query,
+    open_stream,
+    open_tables,
+    several,
+    stream_header,
+    stream_of,
+)
 from .moments import ExactMoments, Moments, named, summariser
 from dp_knockoff.data.rows import (
     Piece,
@@ -173,6 +187,7 @@ def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
     "Rows of one chunk"
     where = f"chunk {i}"
     pair = isinstance(chunk, tuple) and len(chunk) == 2
+    if is_stream(chunk): chunk = stream_of(chunk).read_all()
     if target is None and not pair: target = _named(None, encoding)
     if pair == isinstance(target, str) or not (pair or is_table(chunk)):
         raise InputError(where, problem=f"is a {type(chunk).__name__}", remedy="yield (X, y) pairs, "
@@ -261,7 +276,7 @@ def _open_saved(paths: list) -> tuple: # sum, label
     for path, moments in saved.items():
         try: total += moments
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
-    return total, repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    return total, several(paths)
 
 def _load_saved(path: str):
     "Moments that were saved, in bounds or not; a release that was saved is something else"
@@ -287,22 +302,25 @@ def open_source(
     dictionary=None, # public facts about the columns, by which they are encoded: a path, a dict, a Dictionary
     groups=None,     # columns that are one variable: {name: [columns]}
     progress=None,   # f(rows), called with the number of rows of every block that is done
+    sep=None,        # between the cells of text files; default: commas (.csv), tabs (.tsv)
+    decimal=".",     # or ",": in the numbers of text files
 ) -> Source:         # call it for moments; `collect` passes over the rows for anything else
     "Look at the data without a pass over it, and refuse it or return a source of its rows"
+    written = _written(data, sep, decimal)
     if isinstance(data, Source):
         _check_open(target, columns, progress)
         if dictionary is None and groups is None: return data
     encoding = None if dictionary is None else _of_target(as_dictionary(dictionary), target)
-    return _described(_source_of(data, target, columns, progress, encoding), encoding, groups)
+    return _described(_source_of(data, target, columns, progress, encoding, written), encoding, groups)
 
-def _source_of(data, target, columns, progress, encoding) -> Source:
+def _source_of(data, target, columns, progress, encoding, written) -> Source:
     "The source of any kind of data"
     if isinstance(data, Source): return data
-    label, several = "Moments", isinstance(data, (list, tuple))
-    if _is_path(data) or several and all(map(_is_path, data)):
+    label = "Moments"
+    if _are_paths(data):
         data = find_files(data)
         if any(path.lower().endswith(".npz") for path in data): data, label = _open_saved(data)
-        else: return Source(_open_files(data, target, columns, encoding), progress)
+        else: return Source(_open_files(data, target, columns, encoding, written), progress)
     if isinstance(data, (Moments, ExactMoments)):
         _check_alone("Moments, which hold their own", target, columns)
         return MomentsSource(data, label, progress)
@@ -320,6 +338,7 @@ def _open(data, target, columns, encoding) -> Reader:
     named = _named(target, encoding)
     if is_dask(data): return open_dask(data, named if hasattr(data, "columns") else target, columns, encoding)
     if hasattr(type(data), "collect_batches"): return open_query(data, named, columns, encoding)
+    if is_stream(data): return open_stream(data, named, columns, encoding)
     rows_in_lists = several and target is not None and not isinstance(target, str)
     if rows_in_lists or hasattr(data, "shape") or hasattr(data, "collect") or is_table(data):
         return open_rows(data, named if is_table(data) else target, columns, encoding=encoding)
@@ -327,10 +346,18 @@ def _open(data, target, columns, encoding) -> Reader:
     raise InputError("data", data, "holds no rows", "pass a path, an array, a table, a Dask collection, "
                      "or a function that returns chunks")
 
-def _open_files(paths: list, target, columns, encoding) -> Reader:
+def _open_files(paths: list, target, columns, encoding, written) -> Reader:
     "A reader of files, by their extensions"
     if any(path.lower().endswith(".npy") for path in paths): return open_npy(paths, target, columns, encoding)
-    return open_tables(paths, _named(target, encoding), columns, encoding)
+    return open_tables(paths, _named(target, encoding), columns, encoding, written)
+
+def _written(data, sep, decimal) -> Written:
+    "How text files are written, if there are any"
+    written = Written(sep, decimal)
+    if written != Written() and not (_are_paths(data) and any(map(is_text_file, find_files(data)))):
+        raise InputError("sep and decimal", problem="were given without a text file to read",
+                         remedy="leave them out")
+    return written
 
 def _of_target(dictionary: Dictionary, target) -> Dictionary:
     "The dictionary of an analysis with this response (a file of responses is not a column)"
@@ -345,6 +372,10 @@ def _described(source: Source, dictionary, groups) -> Source:
     return source.described(variables, dictionary or source.dictionary)
 
 def _is_path(data) -> bool: return isinstance(data, (str, os.PathLike))
+
+def _are_paths(data) -> bool:
+    "A path, or a list of nothing else"
+    return _is_path(data) or isinstance(data, (list, tuple)) and all(map(_is_path, data))
 
 def _is_release(data) -> bool:
     "Is it what a method returns? (A table may have a column `pair`, but its type has not.)"
@@ -372,20 +403,23 @@ def moments_of(
 
 # %% ../../nbs/data/source.ipynb #52f5f11e
 def types_of(
-    data,  # a path, a table, a polars query or a Dask data frame
+    data,  # a path, a table, a polars query, a relation of DuckDB or a Dask data frame
+    sep=None,    # as for `open_source`
+    decimal=".",
 ) -> dict: # {column: its type, as narwhals calls it}
     "Names and types of a table's columns, for a template of a dictionary"
     import narwhals.stable.v1 as nw
-    several = isinstance(data, (list, tuple)) and len(data) > 0
-    if _is_path(data) or several and all(map(_is_path, data)): return _types_of_file(find_files(data)[0])
+    written = _written(data, sep, decimal)
+    if _are_paths(data) and data: return _types_of_file(find_files(data)[0], written)
+    if is_stream(data): return stream_header(data).types
     if is_dask(data) and hasattr(data, "columns"): data = data._meta
     if hasattr(type(data), "collect_batches") or is_table(data):
         return dict(nw.from_native(data).collect_schema())
     raise InputError("data", data, "is not a table",
                      "pass a path, a table or a query, whose columns have names")
 
-def _types_of_file(path: str) -> dict:
+def _types_of_file(path: str, written: Written) -> dict:
     "Names and types of a CSV or Parquet file"
     if path.lower().endswith((".npy", ".npz")):
         raise InputError(repr(path), problem="has no column names", remedy="pass a CSV or Parquet file")
-    return file_header(path).types
+    return file_header(path, None, written).types

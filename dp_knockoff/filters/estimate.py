@@ -638,9 +638,10 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
     @cached_property
     def _unidentified(self) -> np.ndarray: return _lost_directions(self.design, self.variables)
 
+    def _coefficients(self) -> MomentsEstimate: return estimate_coefficients(self, self.sigma)
     def estimate(self) -> MomentsEstimate:
         "Coefficients, with a covariance that knows the noise; huge where nothing is known"
-        e, unsure = estimate_coefficients(self, self.sigma), np.eye(len(self.columns))
+        e, unsure = self._coefficients(), np.eye(len(self.columns))
         unsure[:len(self._lost), :len(self._lost)] += (np.sqrt(_NOTHING) - 1) * self._lost
         return replace(e, V=unsure @ e.V @ unsure, lost=self._lost)
 
@@ -672,7 +673,7 @@ class PrivateMoments(MomentsPromise, MomentRounds, StrictRelease, CanonicalRelea
 
     def noise_share(self, estimate=None) -> float:
         "The usual share of the noise of privacy in the variance of an estimate"
-        e = estimate or estimate_coefficients(self)
+        e = estimate or self._coefficients()
         return float(1 - np.median(np.minimum(e.sampling / np.diag(e.V)[:len(e.sampling)], 1.0)))
 
     def findings(self, estimate=None) -> list: # of Finding

@@ -28,7 +28,7 @@ from dp_knockoff.filters.products_method import (
     clamped_normal,
     row_bar,
 )
-from ..knockoffs.laws import Gaussian, Independent, Law, Levels, law_of, open_uniforms
+from ..knockoffs.laws import Gaussian, Independent, Law, Levels, law_of, rows_from
 from ..privacy.ledger import charged
 from ..privacy.mechanisms import Budget, warn_budget
 from ..privacy.samplers import as_sampler, noisy_count
@@ -234,7 +234,7 @@ def _of_levels(law: Levels, index) -> dict:
 def _with_constants(found: Residuals, law: Law) -> Residuals:
     "The bound B that is best for noise and sampling error alike, and the moments that it leaves"
     rows = max(400, min(20_000, _DRAWN // law.p))
-    U = found.units(law.draw(open_uniforms(stream(0, "rows of a law"), (rows, law.p))))[1]
+    U = found.units(rows_from(law, stream(0, "rows of a law"), rows))[1]
     V = found.bounded(U)
     each, whole = (1 / np.sqrt(np.maximum(squared, 1e-300)) for squared in found.lengths(V))
     tried = []
@@ -307,14 +307,14 @@ class _Pass:
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00013
 _SQUARE, _COUNT, _CENTRE = .04, .02, .02 # shares of a round: square, count, and sum if a round follows
 
-def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: int) -> dict:
-    "What a round releases, as arrays with one entry"
+def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: int) -> tuple:
+    "What a round releases, as arrays with one entry; and the sum, with its noise, if a round follows"
     whole = 2.0**BITS
     shares = dict(products=1 - _SQUARE - _COUNT - (not last) * _CENTRE, square=_SQUARE, total=_CENTRE)
     moved = dict(products=2 * whole**2, square=whole**2, total=2 * whole) # by replacing a row, in steps
     unit = dict(products=step.known.R * step.bound / (whole**2 * _BELOW), square=(step.bound / whole)**2,
                 total=step.bound / whole)
-    found = dict(totals=0.0, total_sds=0.0)
+    found = {}
     for name in ("products", "square", *([] if last else ["total"])):
         sd = moved[name] / (mu * np.sqrt(shares[name])) * ROUND_UP
         noisy = sampler.lattice(np.asarray(getattr(sums, name)), sd, f"{name} {k}")
@@ -324,7 +324,8 @@ def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: 
     clamped = noisy_count(sums.clamped, clamped_sd, sampler, f"clamped residuals {k}")
     found |= dict(clamped=clamped, clamped_sd=clamped_sd, ns=sums.n, bounds=step.bound, starts=step.gamma,
                   centers=step.center)
-    return {name: np.array([value], dtype=float) for name, value in found.items()}
+    total = found.pop("totals", None), found.pop("total_sds", None)
+    return {name: np.array([value], dtype=float) for name, value in found.items()}, total
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00014
 _LEAST_INSIDE = .3  # fraction of residuals within the bound: never taken for less
@@ -412,8 +413,8 @@ class _LawRounds:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.where(self.starts == 0, estimates, (low + high) / 2)
 
-    def next_start(self, f: float, largest: float) -> tuple: # start, bound, centre
-        "Where a further round starts, at what it clamps, and the centre of the response"
+    def next_start(self, f: float, largest: float, total: float, total_sd: float) -> tuple:
+        "Where a further round starts, at what it clamps, and the centre that the sum suggests"
         effects, variances = self.effects()
         start, left = _shrunk(effects, variances)
         step = start - self.starts[-1]
@@ -421,9 +422,9 @@ class _LawRounds:
         spread2 = self.spread[-1]**2
         predicted = max(spread2 - explained, left.sum(), spread2 / _NARROWING**2)
         inside = self.ns[-1] * self._inside[-1]
-        mean = self.totals[-1] / inside
+        mean = total / inside
         sampling2 = self._square[-1] / self.r2 * self.ns[-1] * self.bounds[-1]**2
-        unsure = (self.total_sds[-1]**2 + sampling2) / inside**2
+        unsure = (total_sd**2 + sampling2) / inside**2
         center = self.centers[-1] + mean * max(0.0, 1 - 2 * unsure / max(mean**2, 1e-300))
         return start, min(largest, f * float(np.sqrt(predicted))), center
 
@@ -468,17 +469,15 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     g: np.ndarray            # (p,): what a unit of effect adds to a product, per row; public
     m2: np.ndarray           # (p,): mean square of a weighted residual; public
     r2: float                # mean squared weight of a row; public
-    proxy: np.ndarray        # (p,): sub-Gaussian variances of bounded residuals; public
+    proxy: np.ndarray        # (p,): sub-Gaussian variances of bounded residuals, if all have one; public
     products: np.ndarray     # (rounds, p): with noise
     squares: np.ndarray      # (rounds,): of the weighted clamped residuals, with noise
-    totals: np.ndarray       # (rounds,): of the clamped residuals, with noise; 0 in the last round
     clamped: np.ndarray      # (rounds,): numbers of clamped residuals, with noise
     starts: np.ndarray       # (rounds, p): effects whose fit was subtracted, but for each variable's own
     bounds: np.ndarray       # (rounds,): residuals were clamped to these
     centers: np.ndarray      # (rounds,): of the response
     product_sds: np.ndarray  # (rounds,): standard deviations of the noise on a product
     square_sds: np.ndarray   # (rounds,): on a square
-    total_sds: np.ndarray    # (rounds,): on a sum; 0 in the last round
     clamped_sd: np.ndarray   # (rounds,): on a count
     ns: np.ndarray           # (rounds,): rows of the site
     sites: np.ndarray        # (rounds,): which site
@@ -493,10 +492,10 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     parts: int = 1           # of how many releases of disjoint rows it is the sum
     method = "tests"
     archive = "private tests"
-    shapes = (dict(back="1|11", H="11|00") | dict.fromkeys(("g", "m2", "proxy"), "1")
+    shapes = (dict(back="1|11", H="11|00", proxy="1|0") | dict.fromkeys(("g", "m2"), "1")
               | dict.fromkeys(("products", "starts", "product_sds"), "r1|r")
-              | dict.fromkeys(("squares", "totals", "clamped", "bounds", "centers"), "r")
-              | dict.fromkeys(("square_sds", "total_sds", "clamped_sd", "ns", "sites"), "r"))
+              | dict.fromkeys(("squares", "clamped", "bounds", "centers"), "r")
+              | dict.fromkeys(("square_sds", "clamped_sd", "ns", "sites"), "r"))
     rule = BH()
     alike = ("columns", "groups", "g", "m2", "back", "row_bound", "law", "rows_per_person")
     unknown = ("whether the rows follow the distribution",)
@@ -504,7 +503,7 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     @property
     def rounds(self) -> int: return int(np.bincount(self.sites.astype(int)).max())
     @property
-    def bets(self) -> bool: return bool(np.isfinite(self.proxy).all())
+    def bets(self) -> bool: return self.proxy.size > 0
     @property
     def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
     @property
@@ -543,8 +542,8 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
         size = float(self.spread[0])
         return bound_finding(self.response_bound, size, gain(self.response_bound / size, self.noise_share()))
 
-_PER_ROUND = ("products", "squares", "totals", "clamped", "starts", "bounds", "centers", "product_sds",
-              "square_sds", "total_sds", "clamped_sd", "ns")
+_PER_ROUND = ("products", "squares", "clamped", "starts", "bounds", "centers", "product_sds", "square_sds",
+              "clamped_sd", "ns")
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00016
 _ROUNDS = 3    # where the rows can be read again
@@ -606,7 +605,8 @@ class LawTestsMethod(_Promise, LawMethod):
                           what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
         public = dict(columns=source.names, groups=source.groups, budget=self.budget, back=known.back,
                       H=np.empty((0, 0)) if known.C is None else np.linalg.inv(known.C), g=known.g,
-                      m2=known.m2, r2=known.r2, proxy=known.proxy, row_bound=known.R,
+                      m2=known.m2, r2=known.r2, row_bound=known.R,
+                      proxy=known.proxy if np.isfinite(known.proxy).all() else np.empty(0),
                       response_bound=float(self.response_bound), law=repr(law), sampler=sampler.name,
                       rows_per_person=self.rows_per_person, ids=(id_,), simulated=not sampler.private)
         return self._rounds(source, known, public, mu / self.rows_per_person, rounds, sampler)
@@ -621,12 +621,13 @@ class LawTestsMethod(_Promise, LawMethod):
             with row_bar(f"round {k + 1} of {rounds}", source) as bar:
                 total = source.collect(step, progress=source.progress or bar.update)
             if k == 0 and sampler.private: warn_budget(self.budget, total.n)
-            found.append(_noisy_round(total, step, mu * np.sqrt(share), k + 1 == rounds, sampler, k))
+            noisy, mean = _noisy_round(total, step, mu * np.sqrt(share), k + 1 == rounds, sampler, k)
+            found.append(noisy)
             arrays = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
             release = LawTestsRelease(n=total.n, sites=np.zeros(k + 1, int), **public, **arrays)
             if k + 1 == rounds: return release
             f = best_clamp(2 * known.R / mu, np.sqrt(total.n * known.m2.mean()))
-            start, bound, center = release.next_start(f, self.response_bound)
+            start, bound, center = release.next_start(f, self.response_bound, *mean)
             step = replace(step, center=center, gamma=start, bound=bound)
 
     def _centre(self, source, mu: float, sampler) -> tuple: # centre, what is left of mu

@@ -17,13 +17,14 @@ from ..data.source import MomentsSource, Source, open_source
 from .estimate import CanonicalRelease, PrivateMoments
 from .labels_method import LabelsMethod
 from .law_tests import LawTestsMethod, LawTestsRelease
-from .moments_method import MomentsMethod
+from .link import LinkedMoments, LinkMethod
 from .products_method import ProductsMethod, ProductsRelease
 from ..knockoffs.fixed_x import S_CHOICES, knockoffs_of
 from dp_knockoff.knockoffs.laws import (
     Law,
     LawUnits,
     dictionary_law,
+    knockoff_rows,
     law_of,
     law_units,
     open_with_law,
@@ -104,7 +105,7 @@ class _Doubled:
     def __call__(self, X, y, part: int, first: int) -> Moments:
         "Moments of one block"
         U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
-        both = np.concatenate([self.units(X), self.units(self.law(X, U))], axis=1)
+        both = np.concatenate([self.units(X), self.units(knockoff_rows(self.law, X, U))], axis=1)
         return summariser(self.names)(both, y)
 
 def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease:
@@ -193,8 +194,9 @@ def knockoff_filter(
 
 # %% ../../nbs/6_filters/methods.ipynb #67cde613
 METHODS = {method.word: method for method in (NonPrivate, MethodOne, MethodTwo,
-                                              MomentsMethod, LabelsMethod, ProductsMethod, LawTestsMethod)}
-RELEASES = {release.archive: release for release in (PrivateMoments, ProductsRelease, LawTestsRelease)}
+                                              LinkMethod, LabelsMethod, ProductsMethod, LawTestsMethod)}
+RELEASES = {release.archive: release
+            for release in (PrivateMoments, LinkedMoments, ProductsRelease, LawTestsRelease)}
 
 def takes(
     word: str, # a method
@@ -260,6 +262,7 @@ def private_filter(
     fdr: float | str = 0.2, # the wanted bound on the false discovery rate; or "any"
     rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; with one:
                             # "knockoffs", or tests by "bh", "by", "exact"; default: the method's own
+    link: str = "identity",   # how E[y | x] follows from a + X b: "logit" for a yes or no, "log" for counts
     rows_per_person: int = 1, # protect up to this many rows of a person together
     ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn
     simulation: bool = False, # draw NumPy's noise, which can be repeated and protects nobody?
@@ -271,7 +274,11 @@ def private_filter(
     asked = dict(fdr=fdr, rule=rule, simulation=simulation, random_state=random_state, ledger=ledger)
     if law is None:
         data, y, dictionary = open_source(data, y, dictionary=dictionary), None, None # the source knows them
-        if not has_law(data): return MomentsMethod(**public).select(data, **asked)
+        if link != "identity" or not has_law(data):
+            return LinkMethod(**public, link=link).select(data, **asked)
+    if link != "identity":
+        raise InputError("link", link, "has no meaning with a public distribution, which needs no model",
+                         "leave it out")
     word = rule.name if isinstance(rule, Rule) else rule
     asked["dictionary"] = dictionary
     if word not in _TESTED: return ProductsMethod(**public, law=law).select(data, y, **asked)

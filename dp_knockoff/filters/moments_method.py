@@ -408,14 +408,17 @@ class MomentsMethod(MomentsPromise, Method):
         if isinstance(source, MomentsSource): self.check_collected(source)
         else:
             for name, value in self._bounds.items(): check_bound(name, value)
-        rounds = self.rounds_of(source)
+        self.rounds_of(source) # refuses more than the source can be read
         clip, mu = self._searched(source, mu, sampler)
+        found = self._made(source, clip, mu, sampler, release_id)
+        return replace(found, groups=source.groups, sigma=self.sigma)
+
+    def _made(self, source, clip: Clip, mu: float, sampler, id: str) -> PrivateMoments: # noqa: A002
+        "What the rounds release, once all bounds are known"
         target = getattr(source.dictionary, "target", None)
         yes_or_no = target is not None and source.dictionary.column(target).levels is not None
-        found = release_rounds(source, clip, self.budget, mu, rounds, self.balance, sampler,
-                               self.rows_per_person, release_id, self.noise,
-                               self._farthest(source, clip), yes_or_no)
-        return replace(found, groups=source.groups, sigma=self.sigma)
+        return release_rounds(source, clip, self.budget, mu, self.rounds_of(source), self.balance, sampler,
+                              self.rows_per_person, id, self.noise, self._farthest(source, clip), yes_or_no)
 
     def _farthest(self, source, clip: Clip): # f(start), or None
         "How far from zero a residual can be, if the dictionary has ranges of the response and of all columns"

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from dp_knockoff.core.errors import (
     LARGEST,
     InputError,
-    border,
     check_count,
     check_given,
     check_positive,
@@ -23,7 +22,6 @@ from dp_knockoff.core.errors import (
 )
 from ..core.variables import Variables
 from ..data.clip import Clip, clipped_rows, on_grid, sum_parts, with_room, within
-from ..data.files import fails
 from ..data.moments import MOST_ROWS, fresh_id
 from ..data.source import MomentsSource, Source
 from .estimate import CANONICAL, StrictRelease, unit_in_words
@@ -31,11 +29,12 @@ from .private_moments import CHECK, Units, check_moderate, noisy_products, stric
 from dp_knockoff.knockoffs.laws import (
     Law,
     LawUnits,
+    knockoff_rows,
     law_of,
     law_units,
-    open_uniforms,
     open_with_law,
     row_uniforms,
+    rows_from,
 )
 from ..knockoffs.statistics import lasso
 from ..privacy.ledger import charged
@@ -93,8 +92,7 @@ class _Pairs:
         with np.errstate(all="ignore"):
             X = _ordinary(np.ascontiguousarray(X)) # no kernel sees how a table was stored
             room = with_room(X, p + 1)
-            with border(partial(fails, "the law")): knockoffs = self.law(X, U)
-            room[:, p:-1] = _ordinary(knockoffs)
+            room[:, p:-1] = _ordinary(knockoff_rows(self.law, X, U))
             if self.ranged: within(room, np.tile(self.low, 2), np.tile(self.high, 2))
             self.units.convert(room)
             return _ordinary(room)[:, :-1]
@@ -364,7 +362,7 @@ _LAW_ROWS = 2000 # drawn from the law, with a fixed seed, to see how much its ro
 def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> float:
     "The mean squared weight of a row, by drawing from the law: no data is looked at"
     pairs = _Pairs(law, units, low, high, 0.0, (0, 0), None)
-    X = law.draw(open_uniforms(stream(0, "rows of a law"), (_LAW_ROWS, law.p)))
+    X = rows_from(law, stream(0, "rows of a law"), _LAW_ROWS)
     norms = np.linalg.norm(pairs.rows(X, 0, 0), axis=1)
     weight = float(np.mean(np.minimum(1.0, np.sqrt(2) * row_bound / np.maximum(norms, 1e-300))**2))
     if weight > _FARTHEST**-3: return weight

@@ -6,21 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, listed, shown, stream
+from ..core.errors import LARGEST, InputError, border, listed, shown, stream
 from ..core.variables import Variables
 from ..data.clip import by_column, scratch
 from ..data.dictionary import join_groups
+from ..data.files import fails
 from ..data.rows import as_matrix, check_unique, column_names
 from ..data.source import Source, open_source
 from .fixed_x import choose_s, knockoff_root
 
 # %% auto #0
-__all__ = ['Law', 'open_uniforms', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel', 'dictionary_law', 'LawUnits',
-           'law_units', 'row_uniforms', 'LawCheck', 'check_law']
+__all__ = ['Law', 'knockoff_rows', 'rows_from', 'open_uniforms', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel',
+           'dictionary_law', 'LawUnits', 'law_units', 'row_uniforms', 'LawCheck', 'check_law']
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #a19f5764
 class Law:
@@ -69,6 +70,34 @@ class Law:
     def __repr__(self):
         known = "" if self.names is None else f": {listed(self.names, 4)}"
         return f"{type(self).__name__}({self.p} columns{known})"
+
+def knockoff_rows(
+    law: Law,      # perhaps a user's
+    X: np.ndarray, # (n, p) rows; None: rows of the law itself are asked for
+    U: np.ndarray, # (n, uniforms)
+) -> np.ndarray:   # (n, p)
+    "Knockoffs of rows, or a sentence if a law does not return one for each row"
+    with border(partial(fails, "law")): found = np.asarray(law.draw(U) if X is None else law(X, U))
+    shape = (len(U), law.p)
+    if found.shape == shape and found.dtype.kind in "fiub": return found.astype(float, copy=False)
+    rows, remedy = ("rows", "row of the law") if X is None else ("knockoffs", "knockoff")
+    raise InputError("law", problem=f"is a law or kernel that returned {rows} of shape {found.shape} "
+                     f"and type {found.dtype} where {shape} was asked for",
+                     remedy=f"it must return one {remedy} of {law.p} numbers for each row of uniforms")
+
+def rows_from(
+    law: Law, # perhaps a user's
+    rng: np.random.Generator,
+    n: int,   # how many
+) -> np.ndarray: # (n, p)
+    "Made-up rows of a law, or a sentence if these are not n rows of finite numbers"
+    return _finite(knockoff_rows(law, None, open_uniforms(rng, (n, law.p))))
+
+def _finite(found: np.ndarray) -> np.ndarray:
+    "Made-up rows or their knockoffs, if all are numbers"
+    if np.isfinite(found).all(): return found
+    raise InputError("law", problem="is a law or kernel that returned values which are not finite",
+                     remedy="it must return finite numbers for rows of its own")
 
 def open_uniforms(
     rng: np.random.Generator,
@@ -496,12 +525,7 @@ class Kernel(Law):
 
     def __call__(self, X, U) -> np.ndarray:
         "Knockoffs of the rows, by the user's function"
-        found = np.asarray(self.function(X.copy(), U.copy()))
-        if found.shape != X.shape or found.dtype.kind not in "fiub":
-            raise InputError("law", problem=f"is a kernel that returned shape {found.shape} of "
-                             f"{found.dtype} for rows of shape {X.shape}",
-                             remedy="it must return one knockoff row for each row")
-        return found.astype(float)
+        return self.function(X.copy(), U.copy())
 
     def draw(self, U) -> np.ndarray:
         "Rows with this mean and covariance (a kernel does not know its law)"
@@ -520,16 +544,16 @@ def _check_row_by_row(
 
 def _row_by_row(law: Law, rng) -> bool:
     "One trial"
-    X = law.draw(open_uniforms(rng, (_ROWS, law.p)))
+    X, ask = rows_from(law, rng, _ROWS), partial(knockoff_rows, law)
     U = open_uniforms(rng, (_ROWS, law.uniforms))
-    whole = law(X, U)
+    whole = _finite(ask(X, U))
     order = rng.permutation(_ROWS)
     others = X.copy()
-    others[1:] = law.draw(open_uniforms(rng, (_ROWS - 1, law.p)))
+    others[1:] = rows_from(law, rng, _ROWS - 1)
     fresh = U.copy()
     fresh[1:] = open_uniforms(rng, (_ROWS - 1, law.uniforms))
-    pairs = [(law(X[order], U[order]), whole[order]), (law(X[:1], U[:1]), whole[:1]),
-             (law(others, fresh)[:1], whole[:1]), (law(X, U), whole)]
+    pairs = [(ask(X[order], U[order]), whole[order]), (ask(X[:1], U[:1]), whole[:1]),
+             (ask(others, fresh)[:1], whole[:1]), (ask(X, U), whole)]
     size = max(np.abs(whole).max(), 1e-300)
     return all(np.abs(a - b).max() <= _ROW_BY_ROW * size for a, b in pairs)
 
@@ -719,7 +743,7 @@ def check_law(
     names = names or column_names(X.shape[1])
     groups = getattr(law, "groups", {}) if groups is None else join_groups(groups, names, {})
     law = _as_law(law, names, groups)
-    K = law(X, open_uniforms(stream(random_state, "check of a law"), (len(X), law.uniforms)))
+    K = knockoff_rows(law, X, open_uniforms(stream(random_state, "check of a law"), (len(X), law.uniforms)))
     scale = np.sqrt(np.diag(law.covariance))
     X, K = (X - law.mean) / scale, (K - law.mean) / scale
     index = np.array(Variables.of(names, groups).index)

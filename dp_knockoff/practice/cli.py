@@ -267,6 +267,8 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "law": ("FILE", _law, "public table (.csv, .parquet): rows are normal with its means and covariances"),
     "bounds": ("NAME", _word, "sensitivities: paper, corrected (default), tight, or coupled (only two)"),
     "offset": ("0|1", _count, None),
+    "link": ("identity|logit|log", _word, None),
+    "noise": ("any|symmetric|independent", _word, None),
     "rounds": ("COUNT", _count, None),
     "rows_per_person": ("K", _count, None),
     "epsilon_split": ("A,B,C", _shares, None),
@@ -330,10 +332,18 @@ def _add_data(command, what: str) -> None:
     add("--dictionary", metavar="FILE",
         help="TOML file with public facts about the columns: levels of text, ranges, groups, probabilities")
     add("--columns", metavar="NAME,...", help="the columns to use (default: all but the target)")
+    _add_text(add)
     add("--groups", metavar="FILE",
         help='JSON or TOML file with columns that are one variable, e.g. {"size": ["height", "waist"]}')
     add("--verbose", action="store_true",
         help="if the data is refused, also say which row, cell or count: not to be published")
+
+def _add_text(add) -> None:
+    "How text files are written"
+    add("--sep", metavar="MARK", help="between cells of a text file (default: a comma; of .tsv, a tab)")
+    add("--decimal", metavar="MARK", default=".", help="in its numbers: . or a comma (default .)")
+
+def _text(args) -> dict: return {"sep": args.sep and args.sep.replace("\\t", "\t"), "decimal": args.decimal}
 
 def _can_be_saved() -> list:
     "Methods whose releases can be kept"
@@ -570,7 +580,7 @@ def _open(args, progress=None):
     groups = _groups("--groups", args.groups) if getattr(args, "groups", None) else None
     data = args.data if len(args.data) > 1 else args.data[0]
     return dp.open_source(data, args.target, columns=columns, dictionary=dictionary, groups=groups,
-                          progress=progress)
+                          progress=progress, **_text(args))
 
 def _bar(**how):
     "A progress bar on standard error, if that is a terminal"
@@ -813,8 +823,9 @@ _COMMANDS["ledger"] = ("what was spent on a dataset, and what is left", _add_led
 def _add_dictionary(command) -> None:
     "The arguments of `dp-knockoff dictionary`"
     add = command.add_argument
-    add("data", help="a file: .csv, .csv.gz or .parquet")
+    add("data", help="a file: .csv, .tsv (or packed: .gz, .bz2, .xz) or .parquet")
     add("--target", metavar="NAME", help="name of the response's column")
+    _add_text(add)
     add("--out", metavar="FILE", help="write it to this .toml file (default: print it)")
 
 def _dictionary(args) -> None:
@@ -825,7 +836,7 @@ def _dictionary(args) -> None:
         raise _refused(f"--out {args.out!r}", "does not end in .toml", "choose a name like columns.toml")
     if args.out and os.path.exists(args.out):
         raise _refused(f"--out {args.out!r}", "is there already, and may be filled in", "choose another name")
-    text = template(types_of(args.data), args.target)
+    text = template(types_of(args.data, **_text(args)), args.target)
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
     print(f"{args.out} written from names and types alone: fill in ranges and levels from what is public, "

@@ -54,7 +54,7 @@ from ..selection.rules import SIMULATION, as_rule
 __all__ = ['DPKnockoffSelector', 'ReleaseSelector']
 
 # %% ../../nbs/8_practice/selector.ipynb #5826a887
-_FIELDS = dict.fromkeys(("epsilon", "delta", "law", "row_bound", "response_bound", "ranges")) | {
+_FIELDS = dict.fromkeys(("epsilon", "delta", "law", "row_bound", "response_bound", "ranges", "link")) | {
     "rows_per_person": 1} # of methods, with what says that nothing was given
 
 def _method_of(params: dict) -> Method:
@@ -192,6 +192,8 @@ def _made_from(dictionary, names) -> tuple:
 # %% ../../nbs/8_practice/selector.ipynb #90a1fc6d
 class _NotNumbers(InputError, TypeError): "What scikit-learn calls a TypeError, in a sentence"
 
+_WRONG = (ValueError, TypeError, OverflowError) # what it raises for data that it cannot use
+
 def _columns_of(X):
     "Names and values of the columns of a table or an array, one after the other"
     import narwhals.stable.v1 as nw
@@ -290,6 +292,8 @@ def _check_sums(method: Method, described: bool) -> None:
         raise InputError("method", method.word, problem, how)
     if not isinstance(method, MomentsMethod): return
     once = "and partial_fit sees every row once"
+    if getattr(method, "link", "identity") != "identity":
+        raise InputError("link", method.link, f"needs several passes, {once}", "leave it out, or call fit")
     if (method.rounds or 1) != 1:
         raise InputError("rounds", method.rounds, f"needs {method.rounds} passes, {once}",
                          "pass rounds=1, or call fit")
@@ -462,7 +466,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         if not mask.any(): self._warn_of_nothing()
         if self._hands_on_encoded(): return self._encoded(X)
         try: out = super().transform(X)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        except _WRONG as error: raise _in_words(error, self, X) from None
         return _taken(X, np.flatnonzero(mask), out) if mask.any() and is_table(X) and is_table(out) else out
 
     def _warn_of_nothing(self) -> None:
@@ -483,7 +487,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         _check_table(X, None)
         _check_described(X, self._facts)
         try: validate_data(self, X, reset=False, skip_check_array=True)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        except _WRONG as error: raise _in_words(error, self, X) from None
         source = open_source(X, np.zeros(len(X)), dictionary=self._facts)
         return np.concatenate(source.collect(lambda X, y: [X[:, self._chosen()]]))
 
@@ -495,7 +499,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         if self._hands_on_encoded():
             raise InputError("encoded", True, "has no inverse", "pass encoded=False to get the columns back")
         try: return super().inverse_transform(X)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X, width=width) from None
+        except _WRONG as error: raise _in_words(error, self, X, width=width) from None
 
     def get_feature_names_out(self,
         input_features=None, # None, or the names of fit
@@ -688,6 +692,7 @@ class DPKnockoffSelector(_Accountable):
         row_bound=None,      # public bound on a row's norm: "one", "two" refuse longer rows, others scale
         response_bound=None, # public bound that responses are clamped to
         ranges=None,         # public ranges {column: (low, high)}; columns of arrays: x0, x1, ...
+        link=None,           # "moments": "logit" for a yes or no, "log" for counts; default: "identity"
         encoded=False,       # does transform hand on what a dictionary makes of the columns: numbers?
         fit_intercept=True,  # does the model have an intercept? must be False for "one" and "two"
         rows_per_person=1,   # how many rows (responses) of one person are protected together
@@ -765,10 +770,11 @@ class DPKnockoffSelector(_Accountable):
         labels = _labels(X)
         own = labels if isinstance(labels, list) else None  # not every scikit-learn asks polars and Arrow
         try:
-            with np.errstate(all="ignore"): # a warning would reveal something of one row
+            with np.errstate(all="ignore"), warnings.catch_warnings(): # one would reveal something of one row
+                warnings.simplefilter("ignore", RuntimeWarning)
                 rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
             if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("not numbers")
-        except (ValueError, TypeError) as error:
+        except _WRONG as error:
             raise _in_words(error, self, X, y, same=not first, least=least) from None
         source = open_source(*rows, columns=getattr(self, "feature_names_in_", own))
         return method.open(source, groups=self.groups)

@@ -30,8 +30,13 @@ def _intervals(selection) -> dict: # name -> text
     if selection.estimate is None or not len(selection): return {}
     rows = list(selection.effects)
     owners = [row.variable for row in rows]
-    return {row.variable: f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
-            for row in rows if owners.count(row.variable) == 1}
+    ratio = getattr(selection.release, "ratio", None) # of odds or rates, where estimates are their logarithms
+    def shown(row):
+        text = f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
+        if ratio is None: return text
+        low, high = math.exp(row.low), math.exp(row.high)
+        return f"{text}  {ratio} {math.exp(row.estimate):.4g} ({low:.4g} to {high:.4g})"
+    return {row.variable: shown(row) for row in rows if owners.count(row.variable) == 1}
 
 def _largest(selection) -> list:
     "The selected variables, by the size of their statistics, as far as they are shown"
@@ -69,7 +74,10 @@ def variables_table(selection) -> Table:
     note = true_in_words(selection)
     if selection.estimate is None: return Table(_HEAD, rows, note)
     rows = [(*row, *numbers) for row, numbers in zip(rows, _numbers(selection))]
-    return Table(_HEAD + _NUMBERS, rows, note)
+    ratio = getattr(selection.release, "ratio", None)
+    if ratio is None: return Table(_HEAD + _NUMBERS, rows, note)
+    rows = [(*row, *np.exp([row[4], *row[6:8]]).tolist()) for row in rows]
+    return Table((*_HEAD, *_NUMBERS, ratio, f"{ratio}, low", f"{ratio}, high"), rows, note)
 
 def _numbers(selection) -> list:
     "Estimate, standard error, interval and p-value of each variable"

@@ -287,7 +287,7 @@ def test_what_is_not_finite_is_refused_not_clamped(bad):
         for data, name, row in (((A, y), "x0", 5), ((X, b), "y", 9)):
             sentence, details = told(Moments.from_data, *data, clip=clip)
             assert sentence == (f"X has missing, non-numeric, NaN or infinite values in column {name!r}: "
-                                "drop or impute those rows, or encode them by a dictionary")
+                                "drop or impute those rows, or give a dictionary with missing = ...")
             assert details == f"In rows 0 to 59 there are 1 in {name!r}; the first in row {row}."
         good = results(X, y, clip)
         for i, found in ((5, results(A, y, clip)), (9, results(X, b, clip))):

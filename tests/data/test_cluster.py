@@ -159,7 +159,7 @@ def test_a_worker_that_refuses_is_heard():
     with local_cluster(1) as cluster, Client(cluster):
         sentence, details = told(open_dask(frame_of(holes), "y"))
         assert sentence.endswith("infinite values in column 'x3': "
-                                 "drop or impute those rows, or encode them by a dictionary")
+                                 "drop or impute those rows, or give a dictionary with missing = ...")
         assert "rows 0 to" in details
         fails = frame_of(FRAME).map_partitions(lambda part: 1 / 0, meta=FRAME[:0])
         with pytest.raises(InputError, match="the Dask data frame fails") as error: open_dask(fails, "y")()

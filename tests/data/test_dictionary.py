@@ -1,4 +1,5 @@
 "Dictionaries: what they say, what they refuse, and that a row is encoded by itself whatever holds it."
+import datetime as dt
 import pickle
 import re
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_knockoff.core.errors import InputError
+from dp_knockoff.core.errors import LARGEST, InputError
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.data import rows as rows_module
 from dp_knockoff.data.clip import Clip
@@ -258,12 +259,13 @@ def test_no_object_stops_a_factor():
     assert encoded(values[1:], levels=[1, 2]) == [[0] * len(odd)]
 
 
-def test_numbers_without_a_stand_in_are_refused_by_their_column():
-    for column in (np.array([1, "x"], dtype=object), pd.Series([1, "x"], dtype=object)):
-        assert encoded(column) == [[1, np.inf]]  # and found by the sum
-    table = PEOPLE.with_columns(age=pl.Series([1, None, 2, 3]))
-    source = open_rows(table, "wage", encoding=as_dictionary(WAGE))
-    assert "data has missing, non-numeric, NaN or infinite values in column 'age'" in refusal(source)
+def test_the_middle_of_the_range_stands_in_where_nothing_else_was_said():
+    for column in (np.array([1, "x"], dtype=object), pd.Series([1, "x"], dtype=object), pl.Series([1, None])):
+        assert encoded(column) == [[1, 0]] and encoded(column, range=[-2, 10]) == [[1, 4]]
+    assert encoded(np.array([1e200, -np.inf, -1.7e308])) == [[LARGEST, 0, -LARGEST]] # squares can be added
+    table = PEOPLE.with_columns(age=pl.Series([16, None, 90, 16]))
+    ages = open_rows(table, "wage", encoding=as_dictionary(WAGE)).collect(lambda X, y: [X[:, 0]])
+    assert ages[0].tolist() == [16, 53, 90, 16]
 
 
 def test_values_beyond_the_range_stay():
@@ -477,7 +479,8 @@ def test_a_template_keeps_every_name(names):
 def test_templates_of_other_types():
     types = {"day": nw.Date(), "kind": nw.Categorical(), "thing": nw.Object()}
     text = template(types)
-    assert "[columns.day]" not in text and "\"day\" has type Date" in text and "levels = []" in text
+    assert "[columns.day]\nrange = []  # first and last day" in text and "levels = []" in text
+    assert "\"list\" has type List" in template({"list": nw.List(nw.Int64())})
     assert "target='' is not a name" in refusal(as_dictionary, tomllib.loads(text))
     assert "did you mean 'kind'?" in refusal(template, types, "kin")
 
@@ -538,13 +541,13 @@ def test_centre_and_bound_of_a_response():
     assert "response_bound is missing" in refusal(open_ended.response, None, None, "x")
 
 
-def test_a_response_beyond_its_range_is_clipped_and_what_is_not_finite_is_found():
+def test_a_response_beyond_its_range_is_clipped_and_what_is_not_finite_gets_the_middle():
     d = as_dictionary({"target": "y", "columns": {"a": {}, "y": {"range": [0, 10]}}})
     def answers(values):
         table = pd.DataFrame({"a": np.ones(len(values)), "y": values})
         return np.concatenate(open_rows(table, "y", encoding=d).collect(lambda X, y: [y.copy()])).tolist()
     assert answers([-3.0, 0, 4.5, 10, 1e300]) == [0, 0, 4.5, 10, 10]
-    for hole in (np.nan, np.inf, -np.inf): assert "'y'" in refusal(answers, [1.0, hole])
+    for hole in (np.nan, np.inf, -np.inf): assert answers([1.0, hole]) == [1, 5]
 
 
 @given(st.sets(st.sampled_from(["age", "region", "married", "hours", "grade", "children"]), min_size=1))
@@ -596,3 +599,102 @@ def test_a_number_beyond_float64_is_not_warned_of():
         for values in (np.array([huge, 1.0], dtype=object), np.array([huge, 1.0])):
             column.encode(values, out)
             assert out.tolist() == [[.5, 1.0]]
+
+
+# dates
+
+DAYS = ["2020-01-31", "1969-12-31", "2020-02-29", None]
+NUMBERS_OF_DAYS = [18292, -1, 18321]
+
+
+def date_columns():
+    "The same dates in every form that a library has"
+    dates = pl.Series(DAYS).str.to_date()
+    stamps = pd.to_datetime(pd.Series(DAYS)) + pd.Timedelta(hours=23)
+    yield from (dates, pa.chunked_array([dates.to_arrow()]), dates.to_numpy(), dates.cast(pl.Datetime),
+                dates.to_pandas(), stamps,
+                stamps.dt.tz_localize("UTC"), stamps.to_numpy(), stamps.astype(object), pl.Series(DAYS),
+                dates.cast(pl.Datetime).dt.replace_time_zone("UTC"),
+                pa.chunked_array([dates.cast(pl.Datetime).to_arrow()]))
+    yield from (pd.Series(DAYS), pa.chunked_array([DAYS]), np.array(DAYS, dtype=object), np.array(DAYS[:3]),
+                pd.Series(DAYS, dtype="string"), np.array(dates.to_list(), dtype=object))
+
+
+def test_dates_are_days_and_parts_of_dates_are_levels():
+    for column in date_columns():
+        n = len(column)
+        wanted = [*NUMBERS_OF_DAYS, 14610.0][:n]
+        assert encoded(column, range=["1960-01-01", "2020-01-01"], missing="2010-01-01") == [wanted]
+        middle = encoded(column, range=[dt.date(1970, 1, 1), dt.datetime(1970, 1, 11)], missing=None)[0]
+        assert middle == [*NUMBERS_OF_DAYS, 5.0][:n]
+        months = np.array(encoded(column, levels="month", missing="March", indicator=True))
+        assert months.shape == (12, n) and months.sum(0).tolist() == [0, 1, 1, 2][:n]
+        assert months[10, 1] == 1 and months[0, 2] == 1 and (n == 3 or months[1, 3] == 1)
+        weekdays = np.array(encoded(column, levels="weekday"))
+        assert [np.flatnonzero(day).tolist() for day in weekdays.T] == [[3], [1], [4], []][:n]
+    names = Column("when", levels="weekday", merge={"weekend": ["Saturday", "Sunday"]}).encoded
+    assert names == tuple(f"when={day}" for day in ("Tuesday", "Wednesday", "Thursday", "Friday", "weekend"))
+    for day in range(-10**4, 10**4, 77):
+        date = np.array([day], dtype="M8[D]")
+        found = np.flatnonzero(encoded(date, levels="weekday"))
+        assert found.tolist() == [date.item().weekday() - 1] * (date.item().weekday() > 0)
+
+
+@pytest.mark.parametrize("cell", ["", "soon", "2020-13-01", 3, 2.5, b"\xff", None, pd.NaT, [1], "2020-01-01x",
+                                  dt.time(1), 10**400, 1j, np.datetime64("NaT"), "9" * 10**5])
+def test_what_is_no_date_gets_the_stand_in(cell):
+    column = np.empty(2, dtype=object)
+    column[:] = [cell, dt.date(1970, 1, 3)]
+    keys = dict(range=["1970-01-01", "1970-01-09"], missing="1970-01-02", indicator=True)
+    assert encoded(column, **keys) == [[1, 2], [1, 0]]
+
+
+def test_dates_that_a_table_has_and_types_that_have_none():
+    facts = {"target": "y", "columns": {"a": {"range": [dt.date(1970, 1, 1), dt.date(1970, 1, 9)]}}}
+    d = as_dictionary(tomllib.loads("target = 'y'\n[columns.a]\nrange = [1970-01-01, 1970-01-09]"))
+    assert d == as_dictionary(facts) and d.ranges == {"a": (0.0, 8.0)} and d.kind("a") == "text"
+    table = pl.DataFrame({"a": [dt.date(1970, 1, 5), None], "y": [1.0, 2.0]})
+    assert block(table, d, "y")[0].tolist() == [[4.0], [4.0]]
+    said = refusal(open_rows, table.with_columns(a=pl.lit(3)), "y", encoding=d)
+    assert "'a' of data has type Int" in said and "range of numbers" in said
+    said = refusal(open_rows, table, "y", encoding=as_dictionary({"columns": {"a": {"range": [0, 1]}}}))
+    assert "has type Date" in said and "range = [2010-01-01, 2020-12-31]" in said
+    assert "range = [2010-01-01, 2020-12-31]" in refusal(open_rows, table, "y")
+
+
+def test_rare_levels_become_one():
+    facts = dict(levels=["CA", "TX", "AK", "NV"], merge={"few": ["NV", "AK"]}, missing="NV", indicator=True)
+    cells = ["AK", "TX", "NV", None, "CA", "few", "?"]
+    wanted = [[0, 1, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0]]
+    for column in (np.array(cells, dtype=object), pl.Series(cells), pa.chunked_array([cells]),
+                   pd.Series(cells), pl.Series(cells, dtype=pl.Categorical)):
+        assert encoded(column, **facts) == wanted
+    column = Column("c", levels=[1, 2, 3], merge={"1": [1, 3]}, probabilities=[.2, .5, .3])
+    assert column.levels == ("1", 2) and column.probabilities == (.5, .5) and column.kind == "number"
+    assert encoded(np.array([1.0, 2, 3, 9]), levels=[1, 2, 3], merge={"odd": [1, 3]}) == [[0, 1, 0, 0]]
+    assert Column("c", levels=["a", "b", "c"], merge={"b": ["c"]}).levels == ("a", "b")
+    assert Column("c", levels=["a", "b", "c"], merge={"b": ["c"]}, missing="c").encoded == ("c=b",)
+    one, two = Column("c", **facts), Column("c", levels=["CA", "TX", "few"])
+    assert one.mean_square == two.mean_square and one.levels == two.levels
+
+
+@pytest.mark.parametrize("keys, words", [
+    (dict(range=["2020-01-01", "2010-01-01"]), "the earlier first"),
+    (dict(range=["2020-01-01", 3]), "has range"),
+    (dict(range=["2020-01-01"]), "give two dates"), (dict(range=["soon", "later"]), "give two numbers"),
+    (dict(range=["2010-01-01", "2020-01-01"], missing=3), "give a date"),
+    (dict(range=["2010-01-01", "2020-01-01"], missing="2021-01-01"), "its range [2010-01-01, 2020-01-01]"),
+    (dict(range=["2010-01-01", "2020-01-01"], levels=["a", "b"]), "a range and levels"),
+    (dict(levels="months"), "has levels 'months'"),
+    (dict(levels="month", missing="Mar"), "none of its levels"),
+    (dict(levels="month", range=[0, 1]), "a range and levels"), (dict(merge={"a": ["b"]}), "no levels"),
+    (dict(levels=["a", "b"], merge=["a"]), "has merge ['a']"),
+    (dict(levels=["a", "b"], merge={"a": "b"}), "merge"),
+    (dict(levels=["a", "b"], merge={"": ["b"]}), "merge"),
+    (dict(levels=["a", "b"], merge={"x": ["a", "b"]}), "one level when others are merged"),
+    (dict(levels=["alpha", "b"], merge={"x": ["alpa"]}), "did you mean 'alpha'"),
+    (dict(levels=["a", "b", "c"], merge={"x": ["a"], "z": ["a"]}), "merges 'a' twice"),
+    (dict(levels=["a", "b", "c"], merge={"x": [["a"]]}), "none of its levels"),
+])
+def test_what_is_said_wrongly_of_dates_and_rare_levels(keys, words):
+    assert words in refusal(as_dictionary, of(**keys))

@@ -1,5 +1,7 @@
 "Files: any row groups, types and headers give the same moments; what is wrong with a file gets one sentence."
+import bz2
 import gzip
+import lzma
 import os
 import re
 import subprocess
@@ -17,6 +19,7 @@ from dp_knockoff.data import files
 from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.files import find_files
 from dp_knockoff.data.moments import Moments
+from dp_knockoff.data.source import open_source, types_of
 from same_rows import CLIP, NAMES, TABLE, N, X, as_source, identical, told, y
 
 open_npy, open_query, open_tables = map(as_source, (files.open_npy, files.open_query, files.open_tables))
@@ -159,7 +162,8 @@ def test_missing_values_in_parquet(tmp_path, monkeypatch):
     nulls.write_parquet(tmp_path / "nulls.parquet")
     sentence, details = told(moments_of, tmp_path / "nulls.parquet")
     assert sentence.endswith("nulls.parquet' has missing, non-numeric, NaN or infinite values in "
-                             "columns 'a', 'b': drop or impute those rows, or encode them by a dictionary")
+                             "columns 'a', 'b': drop or impute those rows, "
+                             "or give a dictionary with missing = ...")
     assert "2 in 'a', 1 in 'b'" in details
     nan = pl.when(pl.col("x3") > 3.5).then(float("nan")).otherwise("x3")
     TABLE.with_columns(x3=nan).write_parquet(tmp_path / "nan.parquet")
@@ -208,7 +212,7 @@ GOOD = ["1,2,3", "4,5,7", "2,9,1"] * 1000
     (["1"], ["1 in 'b', 1 in 'y'", "row 3000"]),
     ([""], ["row 3000", "blank line"]),
     (["1,2,3,4"], ["more fields"]),
-    (["1,red,3"], ["'b'", "'red'", "row 3000", "non-numeric"]),
+    (["1,red,3"], ["'b'", "1 in 'b'", "row 3000", "non-numeric"]),
     (["1,1e400,3"], ["NaN or infinite", "1 in 'b'", "row 3000"]),
     (["1,inf,3", "nan,2,3", "nan,2,3"], ["2 in 'a', 1 in 'b'", "row 3000"]),
     (["1,2,-Infinity"], ["1 in 'y'"]),
@@ -229,7 +233,7 @@ def test_bad_lines_of_csv(tmp_path, monkeypatch, lines, words, packed, batch):
 
 def test_bad_headers_of_csv(tmp_path):
     for header, words in {
-        "a,a,y": ["clash", "'a'"], "a;b;y": ["separated by commas"], "y": ["no feature"],
+        "a,a,y": ["clash", "'a'"], "a;b;y": ["pass sep="], "y": ["no feature"],
         "a,b": ["'y' is not a column", "'a', 'b'"],
     }.items():
         line = ",".join("1" * (header.count(",") + 1))
@@ -239,7 +243,8 @@ def test_bad_headers_of_csv(tmp_path):
     assert "is empty" in refusal(moments_of, tmp_path / "empty.csv")
     assert "holds text" in refusal(moments_of, write(tmp_path, "text.csv", "1,red,2", "3,blue,4"))
     sentence, details = told(moments_of, write(tmp_path, "stray.csv", "1,2,3", "1,n/a,3", "1,2,3"))
-    assert "'b'" in sentence and "n/a" not in sentence and details == "The first is 'n/a', in row 1."
+    assert "'b'" in sentence and "n/a" not in sentence
+    assert details == "In rows 0 to 2 there are 1 in 'b'; the first in row 1."
     assert "infinite values" in refusal(moments_of, write(tmp_path, "never.csv", "1,,2", "3,,4"))
 
 
@@ -284,7 +289,8 @@ def test_no_finite_number_in_one_row_decides_whether_there_is_an_answer(tmp_path
     (["1", "n/a", "2"], "number"), (["n/a", "x", "2"], "text"), ([None, None], "number"),
     (["1", "x"], "number"), (["true", "false"], "truth"), (["true", "2"], "truth"), (["true", "x"], "truth"),
     (["9" * 400, "1e400"], "number"),
-    ([" 3", "3 ", "+3"], "number"), (["2020-01-01"], "text"), (["inf", "NaN"], "number"),
+    ([" 3", "3 ", "+3"], "number"), (["2020-01-01"], "date"), (["2020-01-01", "x"], "text"),
+    (["inf", "NaN"], "number"),
 ])
 def test_a_column_that_is_mostly_numbers_is_not_called_text(words, kind):
     assert files._kind_of_text(pl.Series(words, dtype=pl.String)) == kind
@@ -295,7 +301,7 @@ def test_truth_among_numbers_is_one_where_the_first_lines_say_so(tmp_path):
     assert moments_of(write(tmp_path, "rows.csv", "true,1", *numbers, header="a,y")).n == 80_001
     sentence, details = told(moments_of, write(tmp_path, "rows.csv", *numbers, "true,1", header="a,y"))
     assert "column 'a'" in sentence and "true" not in sentence
-    assert details == "The first is 'true', in row 80000."
+    assert details.endswith("; the first in row 80000.")
 
 
 def test_the_guess_only_chooses_the_sentence(tmp_path):
@@ -338,6 +344,105 @@ def test_a_cut_gzip(tmp_path):
         (tmp_path / "cut.csv.gz").write_bytes(content[:size])
         sentence = refusal(moments_of, tmp_path / "cut.csv.gz")
         assert "cut.csv.gz" in sentence and "damaged" in sentence and "\n" not in sentence
+
+
+# text files that are written otherwise
+
+ROWS = [(1.5, -2.0, 3.0), (4.0, 1234.25, 7.5), (2.0, 0.0, 1.0)]
+
+
+@pytest.mark.parametrize("ending, opener", [("", open), (".gz", gzip.open), (".bz2", bz2.open),
+                                            (".xz", lzma.open)])
+@pytest.mark.parametrize("sep, decimal, kind", [(None, ".", "csv"), (None, ".", "tsv"), (None, ",", "csv"),
+                                                (";", ",", "csv"), ("|", ",", "tsv"), ("\t", ",", "csv")])
+def test_separators_commas_in_numbers_and_packed_files(tmp_path, ending, opener, sep, decimal, kind):
+    path = tmp_path / f"rows.{kind}{ending}"
+    between = sep or {"tsv": "\t"}.get(kind, ";" if decimal == "," else ",")
+    lines = [between.join(str(v).replace(".", decimal) for v in row) for row in ROWS * 500]
+    with opener(path, "wb") as file: file.write("\n".join([between.join("aby"), *lines]).encode())
+    known = Moments.from_data(np.array(ROWS * 500)[:, :2], np.array(ROWS * 500)[:, 2], ["a", "b"])
+    for facts in (None, {"target": "y", "columns": {"a": {}, "b": {}}}):
+        identical(open_source(path, "y", dictionary=facts, sep=sep, decimal=decimal)(), known)
+    assert {str(kind) for kind in types_of(path, sep=sep, decimal=decimal).values()} == {"Float64"}
+
+
+def test_a_point_in_a_file_with_commas_is_no_number(tmp_path):
+    "1.234 would be a thousand times less than what was meant by it"
+    path = write(tmp_path, "rows.csv", "1,5;2;3", "1.234;2;3", "1.234,5;2;3", header="a;b;y")
+    assert "'a'" in refusal(open_source(path, "y", decimal=","))
+    facts = {"target": "y", "columns": {"a": {"missing": 7}, "b": {}}}
+    A = open_source(path, decimal=",", dictionary=facts).collect(lambda X, y: [X[:, 0].tolist()])
+    assert A == [[1.5, 7, 7]]
+
+
+@pytest.mark.parametrize("options, words", [
+    (dict(sep=";;"), "pass a character"), (dict(sep="a"), "sep='a'"), (dict(sep=""), "sep=''"),
+    (dict(sep='"'), "separate"), (dict(sep=3), "sep=3"), (dict(sep="\n"), "separate"),
+    (dict(sep="é"), "sep="),
+    (dict(decimal=";"), "choose one of '.', ','"), (dict(sep=",", decimal=","), "sep=','"),
+    (dict(decimal=None), "decimal=None"), (dict(sep="."), "sep='.'")])
+def test_what_does_not_separate(tmp_path, options, words):
+    path = write(tmp_path, "rows.csv", "1,2,3")
+    for call in (open_source, types_of): assert words in refusal(call, path, **options)
+
+
+def test_separators_are_for_text_files(tmp_path):
+    TABLE[:9].write_parquet(tmp_path / "rows.parquet")
+    for data in (TABLE, tmp_path / "rows.parquet", X):
+        assert "sep and decimal were given without a text file" in refusal(open_source, data, "y", sep=";")
+
+
+def test_a_packed_file_that_is_cut(tmp_path):
+    for ending, pack in ((".bz2", bz2.compress), (".xz", lzma.compress)):
+        content = pack("\n".join(["a,y", *["1.5,2"] * 90_000]).encode())
+        for size in (20, len(content) // 2, len(content) - 5):
+            (tmp_path / f"cut.csv{ending}").write_bytes(content[:size])
+            sentence = refusal(lambda path=tmp_path / f"cut.csv{ending}": open_source(path, "y")())
+            assert "cut.csv" in sentence and "damaged" in sentence and "\n" not in sentence
+
+
+# streams of Arrow batches
+
+class Relation:
+    "What DuckDB's relations have: columns, and a fresh stream whenever it is asked for"
+    columns, shape = TABLE.columns, TABLE.shape
+    def __arrow_c_stream__(self, schema=None): return TABLE.to_arrow().__arrow_c_stream__(schema)
+
+
+def test_streams_of_arrow_batches():
+    whole = Moments.from_data(X, y, NAMES)
+    identical(open_source(Relation(), "y")(), whole)
+    source = open_source(Relation(), "y", columns=["x4", "x1"])
+    for _ in range(2): identical(source(), Moments.from_data(X[:, [4, 1]], y, ["x4", "x1"]))
+    def reader(): return pa.RecordBatchReader.from_stream(TABLE.to_arrow())
+    source = open_source(reader(), "y")
+    assert source().n == N and "can be read only once" in refusal(source)
+    batch = TABLE[:99].to_arrow().to_batches()[0]
+    for data in (batch, [batch], iter([batch]), lambda: iter([batch])):
+        found = open_source(data, "y")()
+        assert found.n == 99 and found.names == tuple(NAMES)
+    assert "'z' is not a column of the stream" in refusal(open_source, Relation(), "z")
+    assert "y is missing" in refusal(open_source, Relation())
+    assert list(types_of(Relation())) == TABLE.columns
+    class Fails(Relation):
+        def __arrow_c_stream__(self, schema=None): raise RuntimeError("SECRET")
+    assert "SECRET" not in refusal(open_source, Fails(), "y")
+    for series in (TABLE["x0"], TABLE["x0"].to_arrow()): refusal(open_source, series, "y")
+
+
+def test_relations_of_duckdb(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    TABLE.write_parquet(tmp_path / "rows.parquet")
+    with duckdb.connect() as base:
+        rows = base.sql(f"select * from '{tmp_path / 'rows.parquet'}'")
+        for data in (lambda: rows, rows.arrow): # one open result at a time
+            identical(open_source(data(), "y")(), Moments.from_data(X, y, NAMES))
+        assert list(types_of(rows)) == TABLE.columns
+        text = base.sql("select '2020-02-03'::date as a, null as b, 1.5 as y")
+        facts = {"target": "y", "columns": {"a": {"levels": "month"}, "b": {"range": [0, 4]}}}
+        assert open_source(text, dictionary=facts).collect(lambda X, y: [X.tolist()])[0][0][0] == 1
+        failing = base.sql("select error('SECRET') as a, 1.0 as y")
+        assert "SECRET" not in refusal(lambda: open_source(failing, "y")())
 
 
 # queries and NumPy files

@@ -179,7 +179,7 @@ def test_a_fault_is_called_by_its_name_and_its_row_is_a_detail():
         return told(sum_pieces, [Piece(rows, 100, 120, "X")], 4, never)
     A, b = X.copy(), y.copy()
     b[119] = -np.inf
-    remedy = "drop or impute those rows, or encode them by a dictionary"
+    remedy = "drop or impute those rows, or give a dictionary with missing = ..."
     assert fault(A, b) == (f"X has missing, non-numeric, NaN or infinite values in column 'dose': {remedy}",
                            "In rows 100 to 119 there are 1 in 'dose'; the first in row 119.")
     A[103, 2] = np.inf

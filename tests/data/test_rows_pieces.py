@@ -124,7 +124,7 @@ def test_missing_values_in_memory():
     prices.loc[5, "price"] = np.inf
     sentence, details = told(open_rows(prices, "price"))
     assert sentence == "data has missing, non-numeric, NaN or infinite values in column 'price': " \
-                       "drop or impute those rows, or encode them by a dictionary"
+                       "drop or impute those rows, or give a dictionary with missing = ..."
     assert "1 in 'price'" in details and "the first in row 5." in details
     sentence, details = told(open_rows(X, np.where(np.arange(N) == 29_999, np.nan, y)))
     assert "'y'" in sentence and "row 29999" in details
@@ -139,7 +139,7 @@ def test_the_counts_of_the_details_are_those_of_a_piece_and_rows_are_those_of_th
     columns = ", ".join(f"2 in 'x{j}'" for j in range(6)) + " and more in 2 other columns"
     six = ", ".join(f"'x{j}'" for j in range(6))
     bad = f"a file has missing, non-numeric, NaN or infinite values in columns {six} and 2 more"
-    assert str(piece.fault()) == f"{bad}: drop or impute those rows, or encode them by a dictionary"
+    assert str(piece.fault()) == f"{bad}: drop or impute those rows, or give a dictionary with missing = ..."
     assert piece.fault().details == f"In rows 1030 to 1059 there are {columns}; the first in row 1039."
     assert Piece(rows, 0, 19, "a file").fault() is None
 

@@ -15,6 +15,7 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.labels_method import LabelsMethod
+from dp_knockoff.filters.link import LinkMethod
 from dp_knockoff.filters.methods import (
     METHODS,
     NonPrivate,
@@ -84,7 +85,7 @@ def test_every_field_of_a_method_and_of_a_rule_says_what_it_means(word):
 
 @pytest.mark.parametrize("front", [private_filter, knockoff_filter])
 def test_fronts_have_the_defaults_of_methods_and_rules(front):
-    classes = [NonPrivate, KnockoffPlus] if front is knockoff_filter else [MomentsMethod, ProductsMethod]
+    classes = [NonPrivate, KnockoffPlus] if front is knockoff_filter else [LinkMethod, ProductsMethod]
     arguments = inspect.signature(front).parameters
     assert all(a.kind is a.KEYWORD_ONLY for name, a in arguments.items() if name not in ("data", "y"))
     known = inspect.signature(Method.select).parameters
@@ -92,7 +93,7 @@ def test_fronts_have_the_defaults_of_methods_and_rules(front):
         defaults = [f.default for cls in classes for f in fields(cls) if f.name == name]
         if name in known: defaults.append(known[name].default)
         assert defaults and argument.default in defaults, name
-    if front is private_filter: assert len(arguments) == 15
+    if front is private_filter: assert len(arguments) == 16
 
 
 def test_what_can_be_chosen_is_what_rules_and_select_take():
@@ -349,7 +350,7 @@ BAD = {
     "moments": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(ranges=3),
                 dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
                 dict(rounds="two"), dict(rounds=0), dict(balance=np.inf), dict(rows_per_person=0),
-                dict(sigma=0), dict(noise="normal")],
+                dict(sigma=0), dict(noise="normal"), dict(link="probit")],
     "labels": [dict(epsilon=0), dict(delta=2), dict(row_bound="a"), dict(response_bound=-1), dict(sigma=0),
                dict(response_center="a"), dict(response_center="private"), dict(intercept=None),
                dict(rows_per_person=1.5)],

@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dp_knockoff.core.errors import InputError
 from dp_knockoff.core.testing import assert_same_law, fires, refusal
 from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.source import open_source
+from dp_knockoff.filters.law_tests import LawTestsMethod
+from dp_knockoff.filters.methods import NonPrivate, knockoff_filter
+from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.laws import (
     Blocks,
     Gaussian,
@@ -29,6 +33,7 @@ from dp_knockoff.knockoffs.laws import (
     open_with_law,
     row_uniforms,
 )
+from watched import unread
 
 FACTORS = Levels({"colour": {"red": .5, "green": .3, "blue": .2}, "price": {"low": .9, "high": .1}})
 PEOPLE = Gaussian([170, 70, 3], [[80, 60, 0], [60, 120, .5], [0, .5, 1]], ["height", "weight", "age"])
@@ -248,6 +253,50 @@ BAD = (of_two_rows, centred, centred_noise, by_place, restless, too_narrow, text
 @pytest.mark.parametrize("kernel", BAD, ids=lambda f: f.__name__)
 def test_kernels_that_do_not_treat_every_row_by_itself_are_refused(kernel):
     assert "kernel" in refusal(Kernel, kernel, 4)
+
+
+class Odd(Gaussian):
+    "A law of somebody else, of which one thing is not what it should be"
+    def __call__(self, X, U): return ODD[self.names[0]][1](super().__call__(X, U))
+    def draw(self, U): return ODD[self.names[0]][0](super().draw(U))
+
+
+def same(X): return X
+def fails(X): raise KeyError("secret")
+
+
+ODD = {"draws fewer": (lambda X: X[1:], same), "draws a vector": (lambda X: X[:, 0], same),
+       "draws text": (lambda X: X.astype(str), same), "draws NaN": (lambda X: X * np.nan, same),
+       "draws nothing": (lambda X: None, same), "draw fails": (fails, same),
+       "fewer": (same, lambda X: X[1:]), "wide": (same, lambda X: np.hstack([X, X])),
+       "NaN": (same, lambda X: X * np.nan), "objects": (same, lambda X: X.astype(object)),
+       "fails": (same, fails), "more than were asked for": (same, lambda X: np.vstack([X, X[:1]]))}
+
+
+@pytest.mark.parametrize("method", [ProductsMethod, LawTestsMethod, NonPrivate])
+@pytest.mark.parametrize("what", ODD)
+def test_a_law_that_returns_something_else_is_refused_by_name(what, method):
+    "Before a row is read, whatever wraps it"
+    budget = {} if method is NonPrivate else dict(epsilon=1.0, delta=1e-3, response_bound=3.0)
+    odd = Odd(0, ar1(3, .5), [what, "b", "c"])
+    for law in (odd, Blocks(odd, Gaussian(0, np.eye(1), ["d"]))):
+        with pytest.raises(InputError) as caught:
+            method(law=law, **budget).release(unread(law.names))
+        assert caught.value.argument == "law" and "secret" not in str(caught.value)
+
+
+def test_a_law_that_only_fails_on_many_rows_is_refused_by_name():
+    class Late(Gaussian):
+        def draw(self, U): return super().draw(U)[:50]
+        def __call__(self, X, U): return super().__call__(X, U)[:50]
+    law = Late(0, ar1(2, .5))
+    X, y = np.ones((60, 2)), np.ones(60)
+    for method in (ProductsMethod, LawTestsMethod):
+        way = method(law=law, epsilon=1.0, delta=1e-3, response_bound=3.0)
+        with pytest.raises(InputError) as caught: way.release(X, y, simulation=True)
+        assert caught.value.argument == "law"
+    with pytest.raises(InputError) as caught: knockoff_filter(X, y, law=law)
+    assert caught.value.argument == "law"
 
 
 def test_kernels_that_write_into_their_arguments_do_no_harm():

@@ -479,8 +479,27 @@ def test_details_only_where_they_are_asked_for(capsys, folder, command):
     code, out, short = run(capsys, command, "bad.csv", "--target", "y", *more)
     assert code == 2 and out == "" and "'y'" in short and "secret" not in short and "17" not in short
     code, out, long = run(capsys, command, "bad.csv", "--target", "y", *more, "--verbose")
-    assert code == 2 and out == "" and long.startswith(short) and "'secret', in row 17" in long
+    assert code == 2 and out == "" and long.startswith(short) and "the first in row 17" in long
     assert len(short.splitlines()) == 1 and len(long.splitlines()) == 2
+
+
+def test_text_files_that_are_written_otherwise(capsys, folder):
+    "A separator and commas in numbers, for reading and for a template"
+    folder.write_csv("rows.csv")
+    rows = Path("rows.csv").read_text()
+    Path("other.csv").write_text(rows.replace(",", ";").replace(".", ","))
+    more = ["--target", "y", *BUDGET, *BOUNDS, *SEED]
+    wanted = run(capsys, "select", "rows.csv", *more)
+    assert wanted[0] == 0
+    for words in (["--sep", ";"], []): # semicolons are the default where numbers have commas
+        assert run(capsys, "select", "other.csv", *more, "--decimal", ",", *words) == wanted
+    Path("tabs.csv").write_text(rows.replace(",", "\t"))
+    assert run(capsys, "select", "tabs.csv", *more, "--sep", "\\t") == wanted
+    text = run(capsys, "dictionary", "rows.csv", "--target", "y")
+    assert run(capsys, "dictionary", "other.csv", "--target", "y", "--decimal", ",") == text
+    for words in (("--sep", "ab"), ("--decimal", "x"), ("--sep", ",", "--decimal", ",")):
+        code, out, said = run(capsys, "select", "rows.csv", *more, *words)
+        assert code == 2 and out == "" and words[0] in said and len(said.splitlines()) == 1
 
 
 # a dry run
@@ -961,7 +980,7 @@ def test_options_are_words_of_python():
     python = {"data", "columns", "dictionary", "groups", "method", "ledger", "simulation", "target",
               *parameters()}
     own = {"command", "run", "verbose", "seed", "json", "out", "save_release", "dry_run", "rows",
-           *cli._TOLD}
+           "sep", "decimal", *cli._TOLD} # how a text file is written is for `open_source` to know
     assert set(args) - own == python
     for other, more in (("release", ["--out", "r.npz"]), ("moments", ["--out", "m.npz"])):
         theirs = vars(_parser().parse_args([other, "t.csv", *more]))
