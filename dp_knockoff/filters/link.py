@@ -14,34 +14,14 @@ from ..core.errors import InputError, check_option
 from ..data.clip import Clip
 from ..data.moments import fresh_id
 from ..data.source import MomentsSource
-from dp_knockoff.filters.estimate import (
-    Design,
-    MomentsEstimate,
-    PrivateMoments,
-    estimate_coefficients,
-    ridge,
-    sampling_sds,
-)
+from . import private_moments as pm
+from .estimate import Design, PrivateMoments, estimate_coefficients, ridge, sampling_sds
 from .moments_method import EDGES, MomentsMethod, Tails, choose_bound
-from dp_knockoff.filters.private_moments import (
-    ROUND_UP,
-    SIZES,
-    VARIANCES,
-    WEIGHTS,
-    Residuals,
-    Units,
-    noisy_products,
-    noisy_sizes,
-    noisy_variances,
-    noisy_weights,
-    on_directions,
-    weight_sums,
-)
 from ..privacy.mechanisms import warn_budget
 from ..selection.rules import Conditions
 
 # %% auto #0
-__all__ = ['LINKS', 'Link', 'Scores', 'noisy_gram', 'linear_start', 'LinkedMoments', 'LinkMethod']
+__all__ = ['LINKS', 'Link', 'Scores', 'linear_start', 'LinkedMoments', 'LinkMethod']
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0011
 LINKS = ("identity", "logit", "log")
@@ -64,9 +44,8 @@ class Link:
 
     def shrink(self, eta):
         "A weight that brings a residual of a yes or no within 1/2"
-        if self.word != "logit": return np.ones_like(eta)
         m = self.mean(eta)
-        return .5 / np.maximum(m, 1 - m)
+        return .5 / np.maximum(m, 1 - m) if self.word == "logit" else np.ones_like(eta)
 
     def predictor(self, mean: float) -> float:
         "The linear predictor with this mean"
@@ -74,17 +53,17 @@ class Link:
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0021
 @dataclass(frozen=True)
-class Scores(Residuals):
+class Scores(pm.Residuals):
     "What a round sees: rows in bounds, and weighted residuals of means that a start predicts"
     link: Link
-    cap: float          # v0: no row has a larger weight in the Gram matrix
-    gram: bool = False  # rows of the weighted Gram matrix, over the root of the cap, in place of residuals?
+    cap: float         # v0: no row has a larger weight in the Gram matrix
+    gram: bool = False # rows of the weighted Gram matrix, over the root of the cap, in place of residuals?
 
     @property
     def bound(self):
         "f(X, y) -> rows of the design, residuals, weights: nothing is clamped yet"
         negated = replace(self.clip, start=tuple(-b for b in self.clip.start)) # a residual of 0 is the fit
-        return partial(_scores, bound=Residuals(self.names, negated, self.usual).bound, seen=self)
+        return partial(_scores, bound=pm.Residuals(self.names, negated, self.usual).bound, seen=self)
 
 def _scores(X, y, bound, seen: Scores) -> tuple:
     "One block: all weights follow from x and from the start"
@@ -99,27 +78,11 @@ def _scores(X, y, bound, seen: Scores) -> tuple:
         e = np.where(np.isfinite(y), np.clip(y, 0.0, seen.link.top), np.nan) - seen.link.mean(eta)
         return Z, h * np.minimum(1.0, seen.cap / np.maximum(v, 1e-300)) * e * usual, w, None
 
-def noisy_gram(
-    sums: np.ndarray, # (d+1, d+1) integers: products of rows in steps; the last row and column are not used
-    clip: Clip,       # the bounds
-    mu: float,        # what this draw may spend
-    sampler,          # draws the noise
-    purpose: str,     # a name for this draw
-) -> tuple:           # matrix (d, d), standard deviation of its noise off the diagonal
-    "A Gram matrix with noise that covers every pair of neighbours"
-    d, sd = len(sums) - 1, clip.design_bound**2 / mu
-    rows, columns = np.triu_indices(d)
-    scales = np.where(rows == columns, np.sqrt(2), 1) * (sd / clip.row_step**2 * ROUND_UP)
-    G = np.zeros((d, d))
-    G[rows, columns] = G[columns, rows] = sampler.lattice(sums[rows, columns], scales, purpose)
-    return G * clip.row_step**2, sd
-
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0031
 _NODES, _NORMAL = np.polynomial.hermite_e.hermegauss(41) # for means over a normal predictor
-_HALVED = 60      # how often an interval is halved
-_FAR = 2.5        # standard deviations from which a ridge has shrunk too much
-_STRIDE = 1.0     # a step moves predictors by at most this standard deviation
-_WIDEST = 2.0     # and the first start has at most this one
+_FAR = 2.5    # standard deviations from which a ridge has shrunk too much
+_STRIDE = 1.0 # a step moves predictors by at most this standard deviation
+_WIDEST = 2.0 # and the first start has at most this one
 
 def linear_start(
     link: Link,
@@ -137,17 +100,12 @@ def linear_start(
 
 def _root(f, low: float, high: float) -> float:
     "Where a function that grows is zero"
-    for _ in range(_HALVED):
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if f(middle) < 0 else (low, middle)
     return (low + high) / 2
 
-def _ridge_step(
-    D: Design,
-    products: np.ndarray, # (d,)
-    noise: float,         # variance of the noise on a product
-    dispersion: float,    # variance of a product's own noise, over the diagonal of the matrix
-) -> np.ndarray:          # (d,)
+def _ridge_step(D: Design, products, noise: float, dispersion: float) -> np.ndarray: # (d,)
     "As far as the products support; all the way along columns that evidently want more"
     white = D.whitening @ D.centring.T @ products
     slopes = D.whitening @ ridge(D.denoised[:2], white, noise, dispersion, D.denoised[2])[0]
@@ -155,11 +113,8 @@ def _ridge_step(
     sd2 = (noise + D.sd**2 * plain @ plain) * (D.Q**2).sum(1) + dispersion * np.diag(D.inverse)
     return D.with_intercept(np.where(np.abs(plain - slopes) > _FAR * np.sqrt(sd2), plain, slopes), products)
 
-def _row_covariance(
-    D: Design,   # of all rows, with equal weights
-    one: float,  # entry of the column of ones
-) -> np.ndarray: # (p, p)
-    "The covariance of the columns, for the spread of predictors"
+def _row_covariance(D: Design, one: float) -> np.ndarray: # (p, p)
+    "The covariance of the columns, for the spread of predictors; `one` is the entry of the column of ones"
     lam, U, _ = D.denoised
     root = np.linalg.solve(D.whitening, U * np.sqrt(lam))
     return root @ root.T / (max(D.gram[-1, -1], D.sd) / one**2)
@@ -175,20 +130,19 @@ class _LinkPromise:
     def conditions(self) -> Conditions:
         "When the error rate is kept"
         if self.link == "identity": return super().conditions
-        model = f"rows are independent with {_MODELS[self.link]}"
-        free = "" if self.link == "logit" else ", whatever the variances and the skewness of the noise"
-        caveats = (f"A null is a variable whose coefficients in this model are 0: given all others, it does "
-                   f"not change the {_RATIOS[self.link]}.", *super().conditions.caveats[-1:])
-        limit = "as the number of rows grows; in finite samples measured, not proved"
-        return Conditions("asymptotic", "asymptotic", True, (model,), (model + free,), limit, caveats)
+        model = (f"rows are independent with {_MODELS[self.link]}",)
+        null = ("A null is a variable whose coefficients in this model are 0: given all others, it does not "
+                f"change the {_RATIOS[self.link]}.")
+        caveats = null, *super().conditions.caveats[-1:]
+        return replace(super().conditions, requires=model, marginal=model, caveats=caveats)
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LinkedMoments(_LinkPromise, PrivateMoments):
     "Released scores of a model with a link: noise included, the data gone"
-    link: str                # "logit" or "log"
-    weighted: bool           # was the Gram matrix released with the weights of the link?
-    jacobian: np.ndarray     # (d, d): the derivative of the last score, noise included
-    jacobian_sd: float       # standard deviation of that noise off the diagonal
+    link: str            # "logit" or "log"
+    weighted: bool       # was the Gram matrix released with the weights of the link?
+    jacobian: np.ndarray # (d, d): minus the derivative of the last score, with noise
+    jacobian_sd: float   # standard deviation of that noise off the diagonal
     archive = "private scores"
     shapes = PrivateMoments.shapes | {"jacobian": "11"}
 
@@ -196,9 +150,7 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
     @property
     def ratio(self) -> str: return f"{_RATIOS[self.link]} ratio"
     @cached_property
-    def linear(self) -> Design: return Design(self.gram, self.gram_sd, self.jacobian.shape[0] - 1)
-    @cached_property
-    def design(self) -> Design: return Design(self.jacobian, self.jacobian_sd, self.jacobian.shape[0] - 1)
+    def design(self) -> Design: return Design(self.jacobian, self.jacobian_sd, len(self.jacobian) - 1)
     @property
     def total_weight(self) -> float: return max(self.jacobian[-1, -1], self.jacobian_sd) / self.one**2
     @property
@@ -213,45 +165,42 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
         if not precision.any(): precision[-1] = 1.0 # nothing will be selected
         return precision / precision.sum()
 
-    def movement(self,
-        e: MomentsEstimate,
-    ) -> tuple: # how far the Jacobian moves at most, what the last step was beyond noise
-        "In standard deviations of the predictor; and squared, per coefficient, in units of the Jacobian"
-        D, root, inverse = self.design, sampling_sds(self, e.sigma**2), np.linalg.inv(self.design.inverse)
+    @cached_property
+    def _settled(self) -> tuple: # an estimate, how far the Jacobian moves at most, the last step beyond noise
+        "The last Newton step; predictors in standard deviations, the step squared and per coefficient"
+        e, D = estimate_coefficients(self), self.design
+        root, inverse = sampling_sds(self, e.sigma**2), np.linalg.inv(D.inverse)
         noise = float(((e.shares * self.product_sds)**2).sum())
         known = D.inverse * np.outer(root, root) + noise * D.Q @ D.Q.T
-        C = _row_covariance(self.linear, self.one)
+        C = _row_covariance(Design(self.gram, self.gram_sd, D.p), self.one)
         b, last = e.beta[:D.p], self.starts[-1, :D.p]
         if self.weighted: far2 = (b - last) @ C @ (b - last) - np.trace(C @ known)
         else: far2 = max(b @ C @ b - np.trace(C @ known), last @ C @ last)
-        left2 = e.theta @ inverse @ e.theta - np.trace(inverse @ known)
-        return float(np.sqrt(max(far2, 0.0))), max(float(left2), 0.0) / D.p
+        left2 = max(float(e.theta @ inverse @ e.theta - np.trace(inverse @ known)), 0.0)
+        return e, float(np.sqrt(max(far2, 0.0))), left2 / D.p
 
-    def _coefficients(self) -> MomentsEstimate:
+    def _coefficients(self):
         "The last Newton step; the covariance has a term for a Jacobian that moves along it"
-        e = estimate_coefficients(self)
-        far, left2 = self.movement(e)
-        V = e.V.copy()
-        V[:self.design.p, :self.design.p] += min(far, 3.0)**2 * left2 * self.design.inverse
+        e, far, left2 = self._settled
+        V, p = e.V.copy(), self.design.p
+        V[:p, :p] += min(far, 3.0)**2 * left2 * self.design.inverse
         return replace(e, V=V)
 
     @property
     def unsettled(self) -> bool:
         "Was the last step so long that the Jacobian at its start says nothing about its end?"
-        return self.weighted and self.movement(estimate_coefficients(self))[0] > _MOVED
+        return self.weighted and self._settled[1] > _MOVED
 
     @cached_property
     def _lost(self) -> np.ndarray:
         "A projector on what is not known: everything, if the rounds did not settle"
-        if self.unsettled or not self.kept[-1]: return np.eye(self.design.p)
-        return super()._lost
+        return np.eye(self.design.p) if self.unsettled or not self.kept[-1] else super()._lost
 
     def warnings(self, estimate=None) -> tuple:
         "What to know about the numbers, in sentences"
-        said = super().warnings(estimate)
-        if not self.unsettled: return said
-        return (*said, "The rounds did not settle: effects are too large for this budget and number of rows, "
-                "or some values of x (almost) decide the response; nothing is selected.")
+        said = ("The rounds did not settle: effects are too large for this budget and number of rows, or "
+                "some values of x (almost) decide the response; nothing is selected.",)
+        return (*super().warnings(estimate), *said * self.unsettled)
 
     def findings(self, estimate=None) -> list:
         "What in bounds, units and columns keeps effects from being seen; a centre is found by itself"
@@ -267,12 +216,12 @@ def _meaningless(name: str, value, link: str) -> InputError:
     return InputError(name, value, f"has no meaning with link={link!r}", "leave it out")
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0051
-_LINEAR = .25                   # share of what is left for the Gram matrix
-_CURVED = (.08, .06, .06), .1   # for products but the last, and for each of two weighted Gram matrices
-_STRAIGHT = (.08, .1), 0.0      # the same where the link is all but straight, or the noise too large
+_LINEAR = .25                      # share of what is left for the Gram matrix
+_CURVED = (.08, .06, .06), .1      # for products but the last, and for each of two weighted Gram matrices
+_STRAIGHT = (.08, .1), 0.0         # the same where the link is all but straight, or the noise too large
 _MOST = {"logit": 4.0, "log": 2.0} # largest weight of a row in a weighted Gram matrix, in weights at the mean
-_CLEAR = .1                     # noise-to-signal ratio up to which a weighted Gram matrix is worth its noise
-_BENT = .3                      # and the standard deviation of the predictor from which it is needed
+_CLEAR = .1                        # noise-to-signal ratio up to which such a matrix is worth its noise
+_BENT = .3                         # and the standard deviation of the predictor from which it is needed
 
 @dataclass
 class _Rounds:
@@ -284,80 +233,73 @@ class _Rounds:
     sampler: object # draws the noise
 
     def __post_init__(self):
-        self.names, self.found = self.source.names, []
-        self.n, weights = (int(v) for v in self.source.collect(weight_sums(self.names, self.clip)))
-        self.weights_sd = 1 / (self.mu * np.sqrt(WEIGHTS))
-        self.weights = noisy_weights(weights, self.weights_sd, self.sampler)
+        self.names, self.found, self.last = self.source.names, [], self.clip.response_bound
+        self.n, weights = (int(v) for v in self.source.collect(pm.weight_sums(self.names, self.clip)))
+        self.weights_sd = 1 / (self.mu * np.sqrt(pm.WEIGHTS))
+        self.weights = pm.noisy_weights(weights, self.weights_sd, self.sampler)
         self.usual = float(np.sqrt(np.clip(self.weights, self.weights_sd, self.n) / self.n))
         self.counts = self.link.word == "log" # only counts can be far away
-        self.sizes_sd = np.sqrt(2 * (len(_CURVED[0]) + 1) / SIZES) / self.mu
-        self.last, self.size = self.clip.response_bound, self.clip.design_bound / np.sqrt(len(self.names) + 1)
+        self.sizes_sd = np.sqrt(2 * (len(_CURVED[0]) + 1) / pm.SIZES) / self.mu
+        self.size = self.clip.design_bound / np.sqrt(len(self.names) + 1)
 
     def part(self, share: float) -> float:
         "mu of a share of what weights, variances and histograms leave"
-        return self.mu * np.sqrt(share * (1 - WEIGHTS - VARIANCES - SIZES * self.counts))
+        return self.mu * np.sqrt(share * (1 - pm.WEIGHTS - pm.VARIANCES - pm.SIZES * self.counts))
 
     def scores(self, start, link: Link, cap: float) -> Scores:
         return Scores(self.names, replace(self.clip, start=tuple(start)), self.usual, link, cap)
 
-    def gram(self, scores: Scores, share: float) -> tuple:
-        "The Gram matrix with the weights of a start, and the standard deviation of its noise"
+    def gram(self, scores: Scores, share: float) -> tuple: # (d, d), standard deviation off its diagonal
+        "The Gram matrix with the weights of a start, and noise that covers every pair of neighbours"
         sums = self.source.collect(replace(scores, gram=True).sums(gram=True)).products
-        G, sd = noisy_gram(sums, self.clip, self.part(share), self.sampler, f"Gram matrix {len(self.found)}")
+        step = self.clip.row_step
+        rows, columns = np.triu_indices(len(sums) - 1)
+        sd = self.clip.design_bound**2 / self.part(share)
+        scales = np.where(rows == columns, np.sqrt(2), 1) * (sd / step**2 * pm.ROUND_UP)
+        noisy = self.sampler.lattice(sums[rows, columns], scales, f"Gram matrix {len(self.found)}")
+        G = np.zeros((len(sums) - 1,) * 2)
+        G[rows, columns] = G[columns, rows] = noisy * step**2
         return scores.cap * G, scores.cap * sd
 
-    def products(self, scores: Scores, share: float, Q=None) -> np.ndarray:
+    def products(self, scores: Scores, share: float, Q=None) -> tuple: # (d,), its noise's variance, square
         "Products of the rows with residuals, and what else is kept of a round"
-        k, bound, excess = len(self.found), .5, 0.0
-        unit = Units(replace(self.clip, response_bound=self.usual), 1.0, False)
+        k, bound, excess, mu = len(self.found), .5, 0.0, self.part(share)
+        unit = pm.Units(replace(self.clip, response_bound=self.usual), 1.0, False)
         if self.counts:
             edges = self.last * EDGES
             counts = self.source.collect(scores.sizes(edges))
-            counts = noisy_sizes(counts, self.sizes_sd, self.sampler, f"sizes {k}")
-            noise = unit.noise(self.part(share))[2] / self.size
-            tails = Tails(edges, counts, self.sizes_sd, self.n)
+            counts = pm.noisy_sizes(counts, self.sizes_sd, self.sampler, f"sizes {k}")
+            tails, noise = Tails(edges, counts, self.sizes_sd, self.n), unit.noise(mu)[2] / self.size
             bound, excess = choose_bound(tails, self.last, self.link.top, self.usual, noise, "any")
             self.last = bound
         units = replace(unit, clip=replace(scores.clip, response_bound=self.usual * bound))
-        directions = None if Q is None else on_directions(Q)
+        directions = None if Q is None else pm.on_directions(Q)
         sums = self.source.collect(replace(scores, clip=units.clip).sums(directions))
-        noisy = noisy_products(sums.products, units, self.part(share), self.sampler, f"scores {k}")
+        noisy = pm.noisy_products(sums.products, units, mu, self.sampler, f"scores {k}")
         self.found.append(dict(products=noisy["products"], squares=noisy["square"], starts=scores.clip.start,
                                bounds=self.usual * bound, product_sds=noisy["product_sd"],
                                square_sds=noisy["square_sd"], excess=excess))
-        if Q is not None:
-            self.variances = noisy_variances(sums.variances, units.clip, directions,
-                                             self.mu * np.sqrt(VARIANCES), self.sampler)
-        return noisy["products"]
+        if Q is not None: self.variances = pm.noisy_variances(
+            sums.variances, units.clip, directions, self.mu * np.sqrt(pm.VARIANCES), self.sampler)
+        return noisy["products"], noisy["product_sd"]**2, noisy["square"]
 
-def _linked_rounds(
-    source,       # of rows
-    clip: Clip,   # the bounds; responses are in [0, response_bound]
-    word: str,    # of the link
-    mu: float,    # what may be spent
-    sampler,      # draws the noise
-    public: dict, # what else the release says
-) -> LinkedMoments:
+def _linked_rounds(source, clip: Clip, word: str, mu: float, sampler, public: dict) -> LinkedMoments:
     "A linear round for a start, then Newton's method on released scores"
-    link = Link(word, clip.response_bound)
+    link, p, one = Link(word, clip.response_bound), len(source.names), clip.one
     r = _Rounds(source, clip, link, mu, sampler)
     if sampler.private: warn_budget(public["budget"], r.n)
-    p, one = len(r.names), clip.one
     start = np.append(np.zeros(p), .5 / one if word == "logit" else 0.0)
     scores = r.scores(start, Link("identity", link.top), 1.0)
     G, gram_sd = r.gram(scores, _LINEAR)
     D = Design(G, gram_sd, p)
     ones, C = max(G[-1, -1], gram_sd) / one**2, _row_covariance(D, one)
     def width(b): return float(np.sqrt(b[:p] @ C @ b[:p]))
-    c = r.products(scores, _CURVED[0][0])
-    r.size = D.size(r.n)
-    offset = c[-1] / one / ones
-    square = r.found[0]["squares"] / ones - offset**2
-    step = _ridge_step(D, c, r.found[0]["product_sds"]**2, max(square, 1e-9))
+    c, noise, square = r.products(scores, _CURVED[0][0])
+    r.size, offset = D.size(r.n), c[-1] / one / ones
+    step = _ridge_step(D, c, noise, max(square / ones - offset**2, 1e-9))
     mean = float(np.clip(one * start[-1] + offset, 1 / r.n, link.top - 1 / r.n))
     a, factor = linear_start(link, mean, width(step))
-    slopes = factor * step[:p]
-    level = np.array([link.predictor(mean)])
+    slopes, level = factor * step[:p], np.array([link.predictor(mean)])
     usual = float((link.shrink(level) * link.slope(level))[0])
     cap = min(.25, _MOST[word] * usual) if word == "logit" else _MOST[word] * usual
     zeta = Design(G * usual, cap * clip.design_bound**2 / r.part(_CURVED[1]), p).zeta
@@ -367,15 +309,13 @@ def _linked_rounds(
     J, sd = G * usual, gram_sd * usual
     slopes = slopes * min(1.0, _WIDEST / max(width(slopes), 1e-9))
     b = np.append(slopes, a / one - D.means @ slopes)
-    rest = 1 - _LINEAR - sum(shares) - 2 * again
-    for k, share in enumerate((*shares[1:], rest), 1):
+    for k, share in enumerate((*shares[1:], 1 - _LINEAR - sum(shares) - 2 * again), 1):
         scores, last = r.scores(b, link, cap), k == len(shares)
         if weighted and (k == 1 or last): J, sd = r.gram(scores, again)
         D = Design(J, sd, p)
-        c = r.products(scores, share, D.Q if last else None)
+        c, noise, square = r.products(scores, share, D.Q if last else None)
         if last: break
-        square = r.found[-1]["squares"] / (max(J[-1, -1], sd) / one**2)
-        step = _ridge_step(D, c, r.found[-1]["product_sds"]**2, max(square, 1e-9))
+        step = _ridge_step(D, c, noise, max(square / (max(J[-1, -1], sd) / one**2), 1e-9))
         b = b + step * min(1.0, _STRIDE / max(width(step), 1e-9))
     arrays = {name: np.array([one[name] for one in r.found], dtype=float) for name in r.found[0]}
     return LinkedMoments(n=r.n, columns=clip.names(r.names), clip=clip, gram=G, gram_sd=gram_sd, **arrays,
@@ -397,44 +337,32 @@ class LinkMethod(_LinkPromise, MomentsMethod):
         check_option("link", self.link, LINKS)
         super().__post_init__()
         if self.link == "identity": return
-        fields = type(self).__dataclass_fields__
         for name in _FIXED:
-            given = getattr(self, name)
-            if given != fields[name].default: raise _meaningless(name, given, self.link)
-        if self.link == "logit" and self.response_bound not in (None, 1.0):
-            raise _meaningless("response_bound", self.response_bound, self.link)
+            given, usual = getattr(self, name), type(self).__dataclass_fields__[name].default
+            if given != usual: raise _meaningless(name, given, self.link)
+        top = self.response_bound
+        if top == "private" or self.link == "logit" and top not in (None, 1.0):
+            raise _meaningless("response_bound", top, self.link)
         if self.link == "logit": self._settle(response_bound=1.0)
-        if self.response_bound == "private":
-            raise InputError("response_bound", "private", "is no public top of counts",
-                             "pass the largest count that counts")
 
     def completed(self, source) -> LinkMethod:
         "The same method; bounds and ranges that were not given follow from the source's dictionary"
         if self.link == "identity": return super().completed(source)
         if source.once or isinstance(source, MomentsSource):
-            why = "can be read only once" if source.once else "are sums, whose rows are gone"
-            raise InputError("link", self.link, f"needs several passes over the rows, and these {why}",
-                             "pass a file, or a function that returns a fresh iterator")
-        facts = source.dictionary
-        ends = None if facts is None else facts.sizes(source.names).ends
+            raise InputError("link", self.link, "needs several passes, and these rows can be read only once "
+                             "or are sums already", "pass a file, or a function that returns a fresh iterator")
+        ends = None if source.dictionary is None else source.dictionary.sizes(source.names).ends
+        yes_or_no = self.link == "logit"
+        if ends and (ends != (0, 1) if yes_or_no else ends == (0, 1) or ends[0] < 0):
+            wanted = "two levels" if yes_or_no else "counts from 0 to a top above 1"
+            raise InputError("link", self.link, f"is for {wanted}, and the response has ends {list(ends)}",
+                             "choose another link, or correct the dictionary")
         top = self.response_bound or (ends and ends[1])
-        self._check_ends(ends, facts is not None and ends is not None
-                         and facts.column(facts.target).levels is not None)
         if top is None:
             raise InputError("response_bound", problem="is missing", remedy="pass the largest count that "
                              "counts, or a dictionary with the range of the response")
         whole = replace(self, link="identity", response_bound=top, response_center=0.0).completed(source)
         return replace(self, ranges=whole.ranges, row_bound=whole.row_bound, response_bound=top)
-
-    def _check_ends(self, ends, levels: bool) -> None:
-        "Refuse a link that does not fit the range of the response"
-        if ends is None: return
-        if self.link == "logit" and ends != (0.0, 1.0):
-            raise InputError("link", "logit", f"is for a yes or no, and the response has range {list(ends)}",
-                             "give it two levels, or choose another link")
-        if self.link == "log" and (levels or ends[0] < 0):
-            what = "is a yes or no" if levels else "can be negative"
-            raise InputError("link", "log", f"is for counts, and the response {what}", "choose another link")
 
     def warn_of(self, whole, source) -> None:
         if self.link == "identity": super().warn_of(whole, source)
