@@ -319,7 +319,7 @@ def test_refusals():
             (refused(source(levels=[0, 1]), link="log"), "is for counts"),
             (refused(X, Y, link="log", row_bound=2.0), "largest count that counts"),
             (refused(once(), link="logit", row_bound=2.0), "needs several passes"),
-            (refused(Moments.from_data(X, Y, clip=Clip(2.0, 1.0)), link="logit"), "are sums already"),
+            (refused(Moments.from_data(X, Y, clip=Clip(2.0, 1.0)), link="logit"), "sums already"),
             (refused(X, Y, link="logit"), "row_bound is missing"),
             (refusal(LinkMethod, epsilon=1.0, delta=1e-3, link="probit"), "'identity', 'logit'"),
             *((refusal(LinkMethod, **RICH, link="logit", **{name: value}), "no meaning with link")
