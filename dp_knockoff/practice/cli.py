@@ -665,7 +665,8 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
         private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
         if private:
             lines = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
-    if hasattr(method, "rounds_of"): method = replace(method, rounds=method.rounds_of(source))
+    if hasattr(method, "rounds_of") and getattr(method, "link", "identity") == "identity":
+        method = replace(method, rounds=method.rounds_of(source))
     if method.word == "products":
         method = replace(method, law=law_of(method.law, source))
         lines = [f"Distribution of the rows: {method.law}."]

@@ -648,6 +648,8 @@ def outlook(
     if method.word not in ("moments", "labels", "products"):
         raise InputError(f"method {method.word!r}", problem="has no outlook",
                          remedy="use moments, labels or products; plan and simulate know the paper's methods")
+    if getattr(method, "link", "identity") != "identity":
+        raise InputError("link", method.link, "has no outlook", "leave it out, for that of the linear filter")
     method = method.completed(_no_rows(scenario))
     rule = as_rule(rule, method.own_rule)
     rule.check(method.conditions, scenario.variables)

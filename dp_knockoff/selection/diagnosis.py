@@ -212,8 +212,8 @@ _NOTED = 3           # pairs of columns that a warning names at most
 _YES_OR_NO = (
     "Responses are at the ends of their bound, as a yes or no is: the error rate is that of a linear model "
     "of its probability. Where that is nonlinear, variables beside those that matter are selected, more of "
-    "them the more rows there are; if the distribution of the rows is public, method products keeps the "
-    "rate for any response.")
+    "them the more rows there are: link='logit' asks about a logistic model instead; and if the distribution "
+    "of the rows is public, method products keeps the rate for any response.")
 
 def moments_findings(
     release,      # of moments of rows in bounds
