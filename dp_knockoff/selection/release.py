@@ -137,6 +137,10 @@ class Release:
         "Coefficients with their covariance, where the release has them"
         return None
 
+    def fitted(self) -> Estimate | None:
+        "The estimate of tables, also where rules read none"
+        return self.estimate()
+
     def shown(self,
         estimate: Estimate, # that rules read
     ) -> Estimate:
@@ -210,10 +214,10 @@ class Release:
 
 def _estimate_of(release: Release) -> Estimate:
     "The estimate of a release, or a sentence"
-    found = release.estimate()
+    found = release.fitted()
     if found is not None: return found
     raise InputError(f"a release by method {release.method!r}", problem="has no estimate with a covariance",
-                     remedy="use method 'moments', 'labels' or 'tests'")
+                     remedy="use another method")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
