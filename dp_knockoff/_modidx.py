@@ -546,6 +546,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'dp_knockoff.data.rows._chosen': ('data/rows.html#_chosen', 'dp_knockoff/data/rows.py'),
                                        'dp_knockoff.data.rows._in_blocks': ('data/rows.html#_in_blocks', 'dp_knockoff/data/rows.py'),
                                        'dp_knockoff.data.rows._in_order': ('data/rows.html#_in_order', 'dp_knockoff/data/rows.py'),
+                                       'dp_knockoff.data.rows._is_floats': ('data/rows.html#_is_floats', 'dp_knockoff/data/rows.py'),
                                        'dp_knockoff.data.rows._let_go': ('data/rows.html#_let_go', 'dp_knockoff/data/rows.py'),
                                        'dp_knockoff.data.rows._masked': ('data/rows.html#_masked', 'dp_knockoff/data/rows.py'),
                                        'dp_knockoff.data.rows._no_number': ('data/rows.html#_no_number', 'dp_knockoff/data/rows.py'),

@@ -139,7 +139,7 @@ def as_floats(
     "The block in float64, each cell by itself: NaN where it is missing, infinite where it is not a number"
     if block.dtype.kind in "fiub": return _quietly(block)
     if block.dtype.kind in "mMV": return np.full(block.shape, math.inf)
-    cells = block.ravel().tolist() if block.dtype != object else block.ravel()
+    cells = block.ravel().tolist()
     if block.dtype == object and set(map(type, cells)) <= _PLAIN:
         try: return _quietly(block)
         except OverflowError: pass # an integer beyond float64 becomes the largest number there is
@@ -451,6 +451,7 @@ class Rows:
             raise InputError("X", problem="has no columns", remedy="pass at least one besides the response")
         self.X = X
         self.y = _usable("y", _as_column(y))
+        self.is_floats = self.is_table and _is_floats(X) # then nothing has to be converted
         self.raw = column_names(X.shape[1], names)  # as the data has them
         self.names = self.raw if encoding is None else encoding.encoded(self.raw)
         if len(self.y) != X.shape[0]:
@@ -475,10 +476,19 @@ class Rows:
         columns = X.iter_columns() if self.is_table else X.T
         if self.encoding is not None:
             return self.encoding.design(self.raw, columns), self.encoding.answers(y)
+        if self.is_floats: return X.to_numpy(), floats_of(y, self.response)
         if not self.is_table: return as_floats(X), floats_of(y, self.response)
         out = np.empty((len(self.raw), len(y)))
         for row, name, column in zip(out, self.raw, columns): row[:] = floats_of(column, name)
         return out.T, floats_of(y, self.response)
+
+def _is_floats(table) -> bool:
+    "Are all columns float64, in a library that has such columns as a matrix?"
+    import narwhals.stable.v1 as nw
+    library = table.implementation
+    if library.is_pandas_like(): # whose columns with missing values have types of their own
+        return all(isinstance(dtype, np.dtype) and dtype.char == "d" for dtype in table.to_native().dtypes)
+    return library.is_polars() and all(dtype == nw.Float64 for dtype in table.schema.values())
 
 def _usable(what: str, data):
     "An array of numbers, text or objects, or a series"
