@@ -97,6 +97,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'dp_knockoff.core.tables.one_line': ('core/tables.html#one_line', 'dp_knockoff/core/tables.py'),
                                          'dp_knockoff.core.tables.svg_rows': ('core/tables.html#svg_rows', 'dp_knockoff/core/tables.py')},
             'dp_knockoff.core.testing': { 'dp_knockoff.core.testing._climb': ('core/testing.html#_climb', 'dp_knockoff/core/testing.py'),
+                                          'dp_knockoff.core.testing._first': ('core/testing.html#_first', 'dp_knockoff/core/testing.py'),
                                           'dp_knockoff.core.testing._random_shared': ( 'core/testing.html#_random_shared',
                                                                                        'dp_knockoff/core/testing.py'),
                                           'dp_knockoff.core.testing._row_pair': ( 'core/testing.html#_row_pair',

@@ -86,10 +86,8 @@ def reason(error) -> str:
     return str(error).strip().split("\n")[0].rstrip(".")[:120] or type(error).__name__
 
 @contextmanager
-def border(
-    explain, # f(error) -> the InputError to be raised in its place
-):
-    "Context of foreign code: whatever it raises becomes one sentence, which repeats no cell"
+def border(explain):
+    "Context of foreign code: whatever it raises becomes the InputError explain(error), which repeats no cell"
     try: yield
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError): raise
     except BaseException as error: raise explain(error) from None # a panic of polars is no Exception
@@ -109,10 +107,8 @@ def guarded(
 # %% ../../nbs/core/errors.ipynb #b0a1c205
 ONE_ROW = {} # what one row of the data can have refused: {where it is refused: when}
 
-def one_row_decides(
-    when: str, # in which case, for the list in SECURITY.md
-):
-    "Register a function that makes such a refusal; its errors carry the description"
+def one_row_decides(when: str):
+    "Register a function that makes such a refusal; its errors, and SECURITY.md, say in which case"
     def known(make):
         ONE_ROW[f"{make.__module__.split('.', 1)[-1]}.{make.__qualname__}"] = when
         @wraps(make)
@@ -124,20 +120,14 @@ def one_row_decides(
     return known
 
 # %% ../../nbs/core/errors.ipynb #d3d29791
-def listed(
-    names,         # of columns, files, ...
-    most: int = 6, # how many to show
-) -> str:
+def listed(names, most: int = 6) -> str:
     "Names for a message, cut short if there are many"
     names = list(names)
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
 
 # %% ../../nbs/core/errors.ipynb #7c1e5a91
-def guess(
-    word,    # what was written
-    options, # what is there
-) -> str:    # " (did you mean 'wage'?)", or nothing
+def guess(word, options) -> str:
     "What may have been meant, to be put behind the word"
     bare, words = str(word).lstrip("-"), {str(option).lstrip("-"): str(option) for option in options}
     begun = [name for name in words if len(bare) > 2 and name.startswith(bare)]

@@ -271,11 +271,7 @@ def _row_sums(sums: str, A, B) -> np.ndarray:
 # %% ../../nbs/data/clip.ipynb #610fa72d
 _LIMIT = 4.0**BITS # squared bound, in squared steps
 
-def on_grid(
-    Z: np.ndarray, # clipped rows of the design
-    t: np.ndarray, # their clamped responses
-    clip: Clip,    # the bounds
-) -> np.ndarray:   # (n, d + 1): rows and responses in steps; whole numbers, as float64
+def on_grid(Z: np.ndarray, t: np.ndarray, clip: Clip) -> np.ndarray:
     "Rows and responses as whole numbers of public steps, within bounds; inside `sum_parts` in their place"
     if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite") # then w, and so t, is NaN
     A = with_room(Z, 1)
@@ -289,8 +285,6 @@ def on_grid(
         too_long = too_long[squared_norms(A[too_long]) > _LIMIT]
     return A
 
-def squared_norms(
-    A: np.ndarray, # rows and responses in steps, as `on_grid` makes them
-) -> np.ndarray:
+def squared_norms(A: np.ndarray) -> np.ndarray:
     "Squared norms of the rows, in squared steps: exact"
     return _row_sums("ij,ij->i", A[:, :-1], A[:, :-1])
