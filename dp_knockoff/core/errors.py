@@ -92,10 +92,7 @@ def border(explain):
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError): raise
     except BaseException as error: raise explain(error) from None # a panic of polars is no Exception
 
-def guarded(
-    items,   # an iterable of somebody else's
-    explain, # f(error) -> the InputError to be raised in its place
-):
+def guarded(items, explain):
     "The same items; making and advancing the iterator is foreign code"
     with border(explain): items = iter(items)
     while True:
@@ -135,11 +132,7 @@ def guess(word, options) -> str:
     return f" (did you mean {words[close[0]]!r}?)" if close else ""
 
 # %% ../../nbs/core/errors.ipynb #397e7236
-def check_fraction(
-    name: str,    # argument's name, as the user spelled it
-    value,        # what the user passed
-    remedy: str,  # the rest of the sentence: what to pass instead
-) -> float:       # the value, as a float
+def check_fraction(name: str, value, remedy: str) -> float:
     "A number strictly between 0 and 1, or a sentence"
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 1e-12 < value < 1:
         raise InputError(name, value, "is not a number strictly between 0 and 1", remedy)
@@ -172,11 +165,7 @@ def check_count(
     return int(value)
 
 # %% ../../nbs/core/errors.ipynb #23916a69
-def check_given(
-    name: str,    # argument's name
-    value,        # what the user passed, or None
-    remedy: str, # what to pass
-):                # the value
+def check_given(name: str, value, remedy: str):
     "Anything but None, or a sentence"
     if value is None: raise InputError(name, problem="is missing", remedy=remedy)
     return value

@@ -362,11 +362,7 @@ def _meant(word, options) -> str:
     if close: return f"did you mean {close[0]!r}?"
     return f"there is {listed(options)}" if options else "there is none"
 
-def join_groups(
-    groups,          # {name: [columns, or variables]}
-    names,           # the columns there are
-    variables: dict, # columns that are one variable already: {name: columns}
-) -> dict:           # {name: columns}, in the order of the columns
+def join_groups(groups, names, variables: dict) -> dict:
     "Columns and variables that are joined into one variable each; the other variables stay"
     if not isinstance(groups, dict):
         raise InputError("groups", groups, "is not a dict", "pass {name: [columns]}")

@@ -595,13 +595,7 @@ def sum_blocks(
             total = group if total is None else total + group
     return total
 
-def sum_pieces(
-    pieces,        # iterable of Piece
-    p: int,        # number of features
-    summarise,     # what to make of a block
-    progress=None, # called with the number of rows of every finished block
-    part: int = 0, # which part of the data the pieces are
-):                 # the sum, or None if there was no row
+def sum_pieces(pieces, p: int, summarise, progress=None, part: int = 0):
     "One pass over pieces of any lengths"
     return sum_blocks(_in_blocks(pieces, block_rows(p), part), summarise, progress)
 
