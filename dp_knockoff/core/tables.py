@@ -155,9 +155,7 @@ def svg_rows(
 # %% ../../nbs/core/tables.ipynb #b0a1c402
 _FORMULA = tuple("=+-@\t\r") # with which a cell begins that a spreadsheet would run
 
-def csv_text(
-    lines, # of cells
-) -> str:
+def csv_text(lines) -> str:
     "Lines of a CSV file in which no cell is a formula"
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([map(_harmless, line) for line in lines])

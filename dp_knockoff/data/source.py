@@ -148,17 +148,13 @@ class MomentsSource(Source):
         self.moments = moments
         self.clip = moments.clip if bounded else None
 
-    def __call__(self,
-        clip: Clip | None = None, # the bounds wanted
-    ):                            # Moments, or ExactMoments
+    def __call__(self, clip: Clip | None = None):
         "The moments, if they were collected in these bounds"
         _check_clip(clip)
         if clip != self.clip: raise self.other_bounds(clip)
         return self.moments
 
-    def other_bounds(self,
-        clip: Clip | None, # the bounds wanted
-    ) -> InputError:
+    def other_bounds(self, clip: Clip | None) -> InputError:
         "The refusal of other bounds than those of the moments"
         if clip is None:
             return InputError("these Moments", problem="are of rows in bounds, for the moments filter",
@@ -402,11 +398,7 @@ def moments_of(
     return open_source(data, target, columns=columns, dictionary=dictionary, progress=progress)(clip)
 
 # %% ../../nbs/data/source.ipynb #52f5f11e
-def types_of(
-    data,  # a path, a table, a polars query, a relation of DuckDB or a Dask data frame
-    sep=None,    # as for `open_source`
-    decimal=".",
-) -> dict: # {column: its type, as narwhals calls it}
+def types_of(data, sep=None, decimal=".") -> dict:
     "Names and types of a table's columns, for a template of a dictionary"
     import narwhals.stable.v1 as nw
     written = _written(data, sep, decimal)
