@@ -111,6 +111,11 @@ class Column:
         return (*names, f"{self.name} is missing") if self.indicator else tuple(names)
 
     @property
+    def reference(self) -> str | None:
+        "The level that has no column, as its column would be called"
+        return None if self.levels is None else f"{self.name}={_word(self.levels[0])}"
+
+    @property
     def may_miss(self) -> bool:
         "Has a missing value a meaning?"
         return self.levels is not None or self.missing is not None
