@@ -129,6 +129,11 @@ class Column:
         return self.missing if self.missing is not None else sum(self.range or (0.0,)) / 2
 
     @property
+    def reference(self) -> str | None:
+        "The level that has no column, as its column would be called"
+        return None if self.levels is None else f"{self.name}={_word(self.levels[0])}"
+
+    @property
     def mean_square(self) -> float:
         "Of its part of a row in public units, if values are spread evenly over the range or the levels"
         if self.levels is None: return 1 / 3 # of a range that became (-1, 1)

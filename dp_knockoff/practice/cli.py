@@ -935,7 +935,8 @@ def _plan_table(args) -> None:
     found = dp.plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
                     rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
-          f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
+          f"(between {found.low:,} and {found.high:,}, as far as the table is known). "
+          f"{found.unsure}".rstrip())
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
 
 # %% ../../nbs/8_practice/cli.ipynb #94e9fb2d
