@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
 import tempfile
 import textwrap
 import warnings
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import dp_knockoff as dp
@@ -110,7 +109,7 @@ _LINES = { # examples, as they are typed
                 f"select total.npz {_BUDGET}"),
     "plan": ("plan --method moments --p 20 --k 5", "plan --method two --bounds tight --power 0.9"),
     "figure": ("figure --out figure", "figure --sizes 1e4,1e5 --trials 50 --methods two,moments --resume"),
-    "demo": ("demo", "demo --n 500 --p 20 --k 8 --amplitude 0.5 --out demo.svg"),
+    "demo": ("demo", "demo --n 5000 --epsilon 3 --out demo.svg"),
 }
 
 def _examples(name: str) -> str:
@@ -454,8 +453,7 @@ def _check_archive(option: str, path: str, what: str = "moments") -> None:
     "A place for a NumPy archive"
     from dp_knockoff.core.archives import check_place
     if not path.endswith(".npz"):
-        raise _refused(f"{option} {path!r}", "does not end in .npz",
-                        f"{what} are kept as NumPy archives")
+        raise _refused(f"{option} {path!r}", "does not end in .npz", f"{what} are kept as NumPy archives")
     check_place(path)
 
 _TEXTS = (".html", ".json", ".csv")   # what --out writes as text
@@ -835,11 +833,9 @@ def _dictionary(args) -> None:
     from dp_knockoff.data.dictionary import template
     from dp_knockoff.data.source import types_of
     if args.out and not args.out.lower().endswith(".toml"):
-        raise _refused(f"--out {args.out!r}", "does not end in .toml",
-                        "choose a name like columns.toml")
+        raise _refused(f"--out {args.out!r}", "does not end in .toml", "choose a name like columns.toml")
     if args.out and os.path.exists(args.out):
-        raise _refused(f"--out {args.out!r}", "is there already, and may be filled in",
-                        "choose another name")
+        raise _refused(f"--out {args.out!r}", "is there already, and may be filled in", "choose another name")
     text = template(types_of(args.data, **_text(args)), args.target)
     if not args.out: return print(text, end="")
     _write_text(args.out, text)
@@ -866,15 +862,13 @@ def _clip_of(args, source):
     given = _given(args, _CLIP)
     if args.raw:
         for name, value in given.items():
-            raise _refused(_option(name, value), "has no meaning for --raw moments",
-                            "leave one out")
+            raise _refused(_option(name, value), "has no meaning for --raw moments", "leave one out")
     if args.raw or not (given or args.dictionary): return None
     if "private" in given.values():
         raise _refused("'private' bounds", "take passes and budget of their own",
                         "find them with `select`, or pass public numbers here")
     if not (args.dictionary or set(_BOUNDS) <= set(given)):
-        raise _refused("--row-bound and --response-bound", "belong together",
-                        "pass both, or neither")
+        raise _refused("--row-bound and --response-bound", "belong together", "pass both, or neither")
     method = dp.MomentsMethod(epsilon=1.0, delta=1e-6, **_values(given)) # bounds do not depend on a budget
     method.warn_of(method.completed(source), source)
     return method.clip_for(source)
@@ -1001,134 +995,59 @@ def _add_figure(command) -> None:
         help="folder for figure.png, figure.csv and figure.json, created if need be (default figure)")
     add("--methods", default=",".join(METHODS), help=_with_default("comma-separated", ",".join(METHODS)))
     add("--sizes", default="", help="comma-separated numbers of rows, e.g. 1e4,1e5; empty: 10^3 to 10^6.6")
-    add("--trials", type=int, default=250, help="datasets at each size (default 250)")
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+    add("--trials", type=int, default=250,
+        help="datasets per size with the paper's delta (default 250, as in the paper); the delta that is "
+             "asked for gets a fifth")
+    add("--resume", action="store_true", help="continue an interrupted run")
     _add_experiment(command, delta="1e-6")
 
-def _open_folder(name: str):
-    "The folder for the results, created if need be"
-    out = Path(name)
-    try: out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("out", name, f"cannot be a folder ({error.strerror})", "choose another") from None
-    if not os.access(out, os.W_OK):
-        raise InputError("out", name, "cannot be written to", "choose another folder")
-    return out
-
-# %% ../../nbs/8_practice/cli.ipynb #4360a735
-_COLUMNS = ("method", "n", "trials", "power", "power_se", "fdr", "fdr_se") # of figure.csv
-
-def _points_as_csv(points) -> str:
-    "The points as figure.csv"
-    from dp_knockoff.core.tables import csv_text
-    rows = [[getattr(pt, column) for column in _COLUMNS] for pt in points]
-    return csv_text([_COLUMNS, *([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)])
-
-def _resumed(out, question: dict) -> list:
-    "The points of an interrupted run, if it asked the same question"
-    from dp_knockoff.evidence.simulation import Point
-    if not (out / "figure.csv").exists(): return []
-    try:
-        asked = json.loads((out / "figure.json").read_text())
-        rows = list(csv.DictReader((out / "figure.csv").read_text().splitlines()))
-        kinds = dict.fromkeys(_COLUMNS, float) | {"method": str, "n": int, "trials": int}
-        points = [Point(**{column: kind(row[column]) for column, kind in kinds.items()}) for row in rows]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise _refused(f"figure.csv or figure.json in {str(out)!r}", "cannot be read",
-                        "run without --resume") from None
-    other = sorted(key for key in question if asked.get(key) != question[key])
-    if other:
-        raise _refused(f"the run in {str(out)!r}", f"was made with other settings ({', '.join(other)})",
-                        "repeat them, or run without --resume")
-    return points
-
-# %% ../../nbs/8_practice/cli.ipynb #3f8b8638
-def _table(points, methods: list) -> str:
-    "Power and FDR of each method, a line a size"
-    from dp_knockoff.practice.plots import STYLES
-    at = {(pt.method, pt.n): pt for pt in points}
-    lines = ["        n " + "".join(f"{STYLES[m][0]:>22}" for m in methods),
-             "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
-    for n in sorted({pt.n for pt in points}):
-        here = [at[m, n] for m in methods if (m, n) in at]
-        lines.append(f"{n:>9,} " + "".join(f"{pt.power:13.2f}{pt.fdr:9.2f}" for pt in here))
-    return "\n".join(lines)
-
-def _draw_points(points, e, path) -> None:
-    "The picture of the points"
-    from matplotlib.figure import Figure
-
-    from dp_knockoff.practice.plots import plot_curves, save_figure
-    fig = Figure(figsize=(9, 3.8), layout="constrained")
-    plot_curves(points, e.fdr, fig.subplots(1, 2))
-    delta = e.delta if isinstance(e.delta, str) else f"{e.delta:g}"
-    fig.suptitle(f"p = {e.p}, k = {e.k}, A = {e.amplitude:g}, epsilon = {e.epsilon:g}, delta = {delta}, "
-                 f"bounds: {e.bounds}", fontsize="medium")
-    save_figure(fig, path)
-
-# %% ../../nbs/8_practice/cli.ipynb #50457d28
 def _figure(args) -> None:
-    "Simulate every size that is not done yet, writing as it goes; then table and picture"
-    from dp_knockoff.evidence.simulation import METHODS, SIZES
-    e = _experiment(args)
-    methods = [word.strip() for word in args.methods.split(",") if word.strip()]
-    for method in methods: check_option("--methods", method, list(METHODS))
+    "Simulate, print the tables, draw the picture"
+    from dp_knockoff.evidence.simulation import SIZES
+    from dp_knockoff.practice.figure import figure_settings, paper_figure
+    e, methods = _experiment(args), [word.strip() for word in args.methods.split(",") if word.strip()]
     sizes = [_count("--sizes", text) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
-    out = _open_folder(args.out)
-    question = {**asdict(e), "methods": methods, "trials": args.trials, "seed": args.seed}
-    points = _resumed(out, question) if args.resume else []
-    known = {(pt.method, pt.n) for pt in points}
-    left = [n for n in sizes if not all((method, n) in known for method in methods)]
-    points = [pt for pt in points if pt.n not in left]
-    _write_text(out / "figure.json", json.dumps(question, indent=1) + "\n")
+    with _bar(total=len(sizes) * len(figure_settings(e, args.trials)), unit="size") as bar:
+        print(paper_figure(args.out, e, sizes, methods, args.trials, args.seed, args.jobs, args.resume,
+                           bar.update))
+    print("Simulated: nothing was read, nothing was spent.\n"
+          f"Written: {os.path.join(args.out, 'figure.png')}, {os.path.join(args.out, 'figure.csv')}")
 
-    def done(new):
-        points.extend(new)
-        points.sort(key=lambda pt: (methods.index(pt.method), pt.n))
-        _write_text(out / "figure.csv", _points_as_csv(points))
-        bar.update()
-
-    with _bar(total=len(sizes), initial=len(sizes) - len(left), unit="size") as bar:
-        dp.simulate(e, left, methods, args.trials, args.seed, args.jobs, done)
-    points = [pt for pt in points if pt.n in sizes and pt.method in methods]
-    print(_table(points, methods))
-    _draw_points(points, e, out / "figure.png")
-    print(f"Simulated: {args.trials} datasets a size; nothing was read, nothing was spent.")
-    print(f"Written: {out / 'figure.png'}, {out / 'figure.csv'}")
-
-_COMMANDS["figure"] = ("power and FDR against the number of rows, in the paper's setting",
+_COMMANDS["figure"] = ("reproduce the paper's figure, and draw it again with a delta that protects",
                        _add_figure, _figure)
 
 # %% ../../nbs/8_practice/cli.ipynb #413e6d21
 def _add_demo(command) -> None:
     "The arguments of `dp-knockoff demo`"
     add = command.add_argument
-    add("--n", type=int, default=1000, help="rows (default 1000)")
-    add("--p", type=int, default=50, help="columns (default 50)")
-    add("--k", type=int, default=15, help="columns that matter (default 15)")
+    add("--n", type=int, default=20_000, help="rows (default 20000)")
+    add("--p", type=int, default=20, help="columns (default 20)")
+    add("--k", type=int, default=6, help="columns that matter (default 6)")
     add("--amplitude", type=float, default=.2, help="size of their coefficients (default 0.2)")
-    add("--rho", type=float, default=.3, help="correlation of neighbouring columns (default 0.3)")
-    add("--fdr", type=float, default=.2, help="false discovery rate to stay below (default 0.2)")
-    add("--s", default="mvr", help="knockoffs: lam_min (the paper's), equi, sdp or mvr (default)")
-    add("--seed", type=int, default=0, help="seed of data and knockoffs (default 0)")
+    for name, usual, text in (("epsilon", 1.0, "privacy budget"), ("delta", 1e-6, "privacy budget"),
+                              ("fdr", .1, "false discovery rate to stay below")):
+        add(_option(name), type=float, default=usual, help=_with_default(text, usual))
+    add("--seed", type=int, default=0, help="seed of data and noise (default 0)")
     add("--out", default="demo.png", help="where to write the picture: .png, .pdf or .svg (default demo.png)")
 
 def _demo(args) -> None:
-    "Simulate, select, compare with the truth, draw"
+    "Simulate data and noise, select, compare with the truth, draw"
     from dp_knockoff.knockoffs.threshold import error_rates
     from dp_knockoff.practice.plots import check_picture
     check_picture(args.out)
-    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, rho=args.rho, random_signs=True,
+    X, y, beta = dp.linear_model(args.n, args.p, args.k, args.amplitude, random_signs=True,
                                  random_state=args.seed)
     names = [f"{'signal' if b else 'null'}{j}" for j, b in enumerate(beta)]
-    moments = dp.Moments.from_data(X, y, names)
-    selection = dp.knockoff_filter(moments, fdr=args.fdr, s=args.s, random_state=args.seed)
+    bounds = {"row_bound": args.p**.5 / 2, "response_bound": 2.0}
+    selection = dp.MomentsMethod(epsilon=args.epsilon, delta=args.delta, **bounds).select(
+        dp.open_source(X, y, columns=names), fdr=args.fdr, simulation=True, random_state=args.seed)
     fdp, power = error_rates(selection.support, beta)
     found = f"{power:.0%} of the signals found" if args.k else "there are no signals"
-    print(f"Simulated: n={args.n} rows, p={args.p} columns of which {args.k} matter, "
-          f"neighbouring columns correlated {args.rho:g}.\n")
+    print(f"A table of {args.n:,} people and {args.p} columns, of which {args.k} (signal...) matter for the "
+          f"response and the others (null...) do not.\nOnly noisy sums of it are used, so that nobody's row "
+          f"can be told from them (epsilon = {args.epsilon:g}, delta = {args.delta:g}).\n")
     print(selection)
     print(f"\nThe truth, known here: {found}, {fdp:.0%} of the selected are false.")
     print(f"Picture: {_draw_selection(selection, args.out, height=3.6)}")
 
-_COMMANDS["demo"] = ("select variables in simulated data, print the selection and draw it", _add_demo, _demo)
+_COMMANDS["demo"] = ("select privately in simulated data, and compare with the truth", _add_demo, _demo)

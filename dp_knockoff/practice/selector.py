@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from ..core.errors import InputError, check_given, check_option, listed, stream
 from ..data.clip import INTERCEPT
@@ -415,16 +418,26 @@ def _what_it_comes_to(method: Method, before: list, ledger, start: str) -> str:
         "refuses, or choose fdr and rule by ReleaseSelector, which selects from one release for nothing")
 
 # %% ../../nbs/8_practice/selector.ipynb #5ce64578
-_RESULTS = ("selection_", "W_", "threshold_", "signs_", "_made_from", "_columns")
+_RESULTS = ("selection_", "W_", "threshold_", "signs_", "_made_from", "_columns", "_facts")
 _NOT_YET = "no result is drawn yet: call fit, or finish after partial_fit"
+
+def _neighbours(selector) -> tuple: # steps before, steps after
+    "The steps of the pipeline that is calling, if one is; none for a selector inside another composition"
+    frame = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, (Pipeline, FeatureUnion, ColumnTransformer)): break
+        frame = frame.f_back
+    steps = [step for _, step in getattr(owner, "steps", ())] if frame is not None else []
+    here = next((j for j, step in enumerate(steps) if isinstance(step, type(selector))), None)
+    return ([], []) if here is None else (steps[:here], steps[here + 1:])
 
 class _Selected(SelectorMixin, BaseEstimator):
     "What follows from a selection: columns, names, displays"
-    def _keep(self, selection, made_from: tuple, columns: tuple):
-        "The result, in place of all results before; which columns of the data it is about"
+    def _keep(self, selection, made_from: tuple, columns: tuple, facts):
+        "The result, in place of all before; which columns it is about, and the dictionary that encodes them"
         self._forget()
-        self._made_from = made_from
-        self._columns = columns
+        self._made_from, self._columns, self._facts = made_from, columns, facts
         self.selection_ = selection
         for name in ("W", "threshold", "signs"): setattr(self, f"{name}_", getattr(selection, name))
         return self
@@ -435,37 +448,67 @@ class _Selected(SelectorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self): return "selection_" in vars(self)
 
+    def _chosen(self) -> np.ndarray:
+        "Numbers of the encoded columns of the selected variables"
+        check_is_fitted(self, msg=_NOT_YET)
+        return self.selection_.release.variables.columns(np.flatnonzero(self.selection_.support))
+
     def _get_support_mask(self):
         "Columns of the data of which a selected variable was made"
-        check_is_fitted(self, msg=_NOT_YET)
-        variables = self.selection_.release.variables
-        chosen = {self._made_from[j] for j in variables.columns(np.flatnonzero(self.selection_.support))}
+        chosen = {self._made_from[j] for j in self._chosen()}
         return np.array([name in chosen for name in self._columns])
 
     def transform(self,
         X, # array or table with the columns of fit
     ):
-        "The selected columns; if there are none, a warning says why"
+        "The selected columns, or what they are encoded to; if there are none, a warning says why"
         mask = self.get_support()
-        if not mask.any(): warnings.warn(self.selection_.explain(), stacklevel=3)
+        if not mask.any(): self._warn_of_nothing()
+        if self._hands_on_encoded(): return self._encoded(X)
         try: out = super().transform(X)
         except _WRONG as error: raise _in_words(error, self, X) from None
         return _taken(X, np.flatnonzero(mask), out) if mask.any() and is_table(X) and is_table(out) else out
+
+    def _warn_of_nothing(self) -> None:
+        "Nothing selected: a pipeline with a step that needs columns goes no further"
+        _, after = _neighbours(self)
+        if after and after[0] not in (None, "passthrough"):
+            raise InputError(
+                "this pipeline", problem="stops: nothing was selected, and "
+                f"{type(after[0]).__name__} would get no columns", remedy="see selection_.explain() of its "
+                "selector, and select from that release "
+                "again, at no cost, by ReleaseSelector(release=..., fdr=...)")
+        warnings.warn(self.selection_.explain(), stacklevel=4)
+
+    def _hands_on_encoded(self) -> bool: return self.encoded and self._facts is not None
+
+    def _encoded(self, X) -> np.ndarray:
+        "The encoded columns of the selected variables, row by row"
+        _check_table(X, None)
+        _check_described(X, self._facts)
+        try: validate_data(self, X, reset=False, skip_check_array=True)
+        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        source = open_source(X, np.zeros(len(X)), dictionary=self._facts)
+        return np.concatenate(source.collect(lambda X, y: [X[:, self._chosen()]]))
 
     def inverse_transform(self,
         X, # what `transform` returned
     ):
         "The columns where they were, zeros in place of those that were not selected"
         width = int(self.get_support().sum())
+        if self._hands_on_encoded():
+            raise InputError("encoded", True, "has no inverse", "pass encoded=False to get the columns back")
         try: return super().inverse_transform(X)
         except _WRONG as error: raise _in_words(error, self, X, width=width) from None
 
     def get_feature_names_out(self,
         input_features=None, # None, or the names of fit
     ):
-        "Names of the selected columns"
+        "Names of the selected columns, or of those that they are encoded to"
         check_is_fitted(self, msg=_NOT_YET)
-        return super().get_feature_names_out(input_features)
+        if not self._hands_on_encoded(): return super().get_feature_names_out(input_features)
+        _check_feature_names_in(self, input_features)
+        return np.array(self.selection_.release.columns, dtype=object)[self._chosen()]
 
     def _simulates(self) -> bool:
         "Is the result one of a simulation?"
@@ -492,6 +535,22 @@ def _taken(X, columns: np.ndarray, like):
     return table.to_pandas() if nw.from_native(like).implementation.is_pandas() else table.to_polars()
 
 # %% ../../nbs/8_practice/selector.ipynb #284f63e4
+_LEARNED = {"mean_", "scale_", "center_", "data_min_", "quantiles_", "lambdas_", "statistics_", "components_"}
+
+def _learned(step) -> list: # of names of classes
+    "The step, and those in it, if they hold numbers that scalers, imputers or rotations take from all rows"
+    parts = [part[1] for name in ("steps", "transformers_") for part in getattr(step, name, ())]
+    own = [type(step).__name__] if _LEARNED & set(vars(step)) else []
+    return own + [name for part in parts if hasattr(part, "__dict__") for name in _learned(part)]
+
+def _warn_of_steps_before(selector) -> None:
+    "In a pipeline: say it if a step before was fitted to the same rows, which no noise covers"
+    before, _ = _neighbours(selector)
+    found = listed([name for step in before if hasattr(step, "__dict__") for name in _learned(step)])
+    if found: warnings.warn(f"{found} before this selector learned from the same rows, and no noise protects "
+                            "what was learned: scale by public constants (ranges=..., or a dictionary), or "
+                            "after the selector", stacklevel=4)
+
 _AWAY = "a clone of this selector goes to another process or a file, where every fit"
 
 class _Accountable(_Selected):
@@ -512,7 +571,7 @@ class _Accountable(_Selected):
         how = {name: getattr(self, name) for name in ("simulation", "random_state") if name in method.draws}
         if _spends(method): how |= self._charged(method)
         found = method.select(source, fdr=self.fdr, rule=rule, **how)
-        return self._keep(found, made_from, tuple(dict.fromkeys(made_from)))
+        return self._keep(found, made_from, tuple(dict.fromkeys(made_from)), source.dictionary)
 
     def _charged(self, method: Method) -> dict:
         "How a release enters its ledger; methods that enter none are counted by our own"
@@ -563,7 +622,7 @@ class _Accountable(_Selected):
         check_is_fitted(self, msg=_NOT_YET)
         asked = {name: value for name, value in (("fdr", fdr), ("rule", rule)) if value is not None}
         found = select(self.selection_.release, **dict(fdr=self.fdr, rule=self.rule) | asked)
-        self._keep(found, self._made_from, self._columns)
+        self._keep(found, self._made_from, self._columns, self._facts)
         return self.set_params(**asked)
 
     @property
@@ -634,6 +693,7 @@ class DPKnockoffSelector(_Accountable):
         response_bound=None, # public bound that responses are clamped to
         ranges=None,         # public ranges {column: (low, high)}; columns of arrays: x0, x1, ...
         link=None,           # "moments": "logit" for a yes or no, "log" for counts; default: "identity"
+        encoded=False,       # does transform hand on what a dictionary makes of the columns: numbers?
         fit_intercept=True,  # does the model have an intercept? must be False for "one" and "two"
         rows_per_person=1,   # how many rows (responses) of one person are protected together
         ledger=None,         # a Ledger, or the path of one: it gets the entry before noise is drawn
@@ -652,6 +712,7 @@ class DPKnockoffSelector(_Accountable):
         "Select, from scratch: every call draws noise and spends; if refused, all stays as it was"
         method, rule = self._asked()
         _check_bounds(method, X, self._encodes(X))
+        if _spends(method): _warn_of_steps_before(self)
         with self._watched(dict(vars(self))):
             self._forget()
             return self._draw(method, rule, self._open(method, X, y, first=True, least=2))
@@ -761,6 +822,7 @@ class ReleaseSelector(_Selected):
         fdr=0.2,         # q: the wanted bound on the false discovery rate
         rule=None,       # "knockoffs", "bh", "dbh", "by", "ebh", or a Rule; None: the release's own
         dictionary=None, # the one by which the rows were encoded, if columns were joined to groups
+        encoded=False,   # does transform hand on what the dictionary makes of the columns: numbers?
     ):
         for name, value in list(locals().items()):
             if name not in ("self", "__class__"): setattr(self, name, value)
@@ -789,7 +851,8 @@ class ReleaseSelector(_Selected):
             how = f"pass the columns of the release, {listed(known)}, and the dictionary, if any"
             raise InputError("X", problem=different, remedy=how)
         validate_data(self, X, skip_check_array=True)  # remembers the columns
-        return self._keep(selection, made_from, labels or known)
+        facts = None if self.dictionary is None else as_dictionary(self.dictionary)
+        return self._keep(selection, made_from, labels or known, facts)
 
     def _columns_behind(self, release: Release, labels: tuple) -> tuple:
         "For every column of the release, the column of the data: by the dictionary, or by a factor's name"

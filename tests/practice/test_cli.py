@@ -848,7 +848,7 @@ def test_help_needs_no_source(tmp_path, how):
     done = subprocess.run([sys.executable, how, "-c", code], capture_output=True, text=True,
                           cwd=tmp_path / "copy", env={**os.environ, "PYTHONPATH": str(tmp_path / "copy")})
     assert done.returncode == 0 and "--rows-per-person" in done.stdout, done.stderr
-    assert "passes with noise" in done.stdout
+    assert "rounds with noise" in done.stdout
 
 
 def test_help_is_that_of_the_fields(capsys, monkeypatch):
@@ -1021,9 +1021,13 @@ FIGURE = ["figure", "--sizes", "1e4,1e5,1e6", "--trials", "50", "--methods", "tw
 def test_figure_writes_its_interface(tmp_path, capsys):
     assert main([*FIGURE, "--out", "out"]) == 0
     rows = Path("out/figure.csv").read_text().splitlines()
-    assert rows[0] == "method,n,trials,power,power_se,fdr,fdr_se"
-    assert [row.split(",")[:3] for row in rows[1:]] == [["two", str(n), "50"] for n in (10**4, 10**5, 10**6)]
-    assert Path("out/figure.png").stat().st_size > 10_000 and "Method II" in capsys.readouterr().out
+    assert rows[0] == "delta,method,n,trials,power,power_se,fdr,fdr_se"
+    assert [row.split(",")[:4] for row in rows[1:]] == [
+        [delta, "two", str(n), trials] for delta, trials in (("2p/n", "50"), ("0.5", "10"))
+        for n in (10**4, 10**5, 10**6)]
+    said = capsys.readouterr().out
+    assert "Method II" in said and "delta = 2p/n, 50 datasets" in said and "delta = 0.5, 10 datasets" in said
+    assert Path("out/figure.png").stat().st_size > 10_000
     assert sorted(os.listdir("out")) == ["figure.csv", "figure.json", "figure.png"]
     asked = json.loads(Path("out/figure.json").read_text())
     assert (asked["p"], asked["k"], asked["delta"], asked["bounds"]) == (12, 6, .5, "paper")
@@ -1036,7 +1040,9 @@ def test_figure_knows_all_methods_that_can_be_simulated(capsys):
     for label in ("no privacy", "Method I", "Method II", "moments filter", "products filter"):
         assert label in out
     rows = Path("figure/figure.csv").read_text().splitlines()[1:]
-    assert [row.split(",")[0] for row in rows] == ["none", "one", "two", "moments", "products"]
+    words = ["none", "one", "two", "moments", "products"]
+    assert [row.split(",")[:2] for row in rows] == [
+        [delta, word] for delta in ("2p/n", "1e-6") for word in words]
     assert json.loads(Path("figure/figure.json").read_text())["delta"] == 1e-6
 
 
@@ -1055,13 +1061,14 @@ def test_figure_resumes_only_the_same_question(capsys):
     file = Path("out/figure.csv")
     assert main([*FIGURE, "--out", "out"]) == 0
     lines = file.read_text().splitlines()
-    lines[1] = lines[1].replace(lines[1].split(",")[3], "0.123456")  # must not be computed again
+    fields = lines[1].split(",")
+    lines[1] = ",".join([*fields[:4], "0.123456", *fields[5:]])  # must not be computed again
     file.write_text("\n".join(lines[:2]) + "\n")
     assert main([*FIGURE, "--out", "out", "--resume"]) == 0
     assert file.read_text().splitlines() == lines
     assert main([*FIGURE, "--out", "out", "--resume", "--seed", "1"]) == 2
     assert "other settings (seed)" in capsys.readouterr().err
-    file.write_text("method,n\ntwo,many\n")
+    file.write_text("delta,method,n\n2p/n,two,many\n")
     assert main([*FIGURE, "--out", "out", "--resume"]) == 2 and "cannot be read" in capsys.readouterr().err
     assert main([*FIGURE, "--out", "new", "--resume"]) == 0  # nothing to resume is fine
 
@@ -1096,8 +1103,8 @@ def test_an_interrupted_figure_leaves_what_is_done():
     (["figure", "--bounds", "loose"], "bounds='loose'"), (["figure", "--delta", "small"], "--delta='small'"),
     (["figure", "--out", "t.csv"], "cannot be a folder"), (["plan", "--power", "0"], "power=0"),
     (["plan", "--method", "x"], "method='x'"), (["plan", "--method", "labels"], "method='labels'"),
-    (["plan", "--fdr", "1"], "fdr=1"), (["demo", "--fdr", "7"], "fdr=7"), (["demo", "--n", "60"], "n=60"),
-    (["demo", "--s", "best"], "s='best'"), (["demo", "--k", "51"], "k=51"),
+    (["plan", "--fdr", "1"], "fdr=1"), (["demo", "--fdr", "7"], "fdr=7"), (["demo", "--n", "0"], "n=0"),
+    (["demo", "--epsilon", "0"], "epsilon=0"), (["demo", "--k", "51"], "k=51"),
     (["demo", "--out", "a.txt"], "a.txt"),
     (["plan", "--k", "2", "--fdr", ".05", "--method", "none", "--trials", "20"], "is not reached"),
 ])
@@ -1160,6 +1167,10 @@ def test_demo_tells_the_truth(capsys):
     assert main(["demo", "--n", "300", "--p", "20", "--k", "0", "--out", "a.svg"]) == 0
     out = capsys.readouterr().out
     assert "there are no signals" in out and "Picture: a.svg" in out and Path("a.svg").exists()
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert "Simulation: NOT private" in out and "(epsilon=1, delta=1e-06)" in out
+    assert "100% of the signals found" in out
 
 
 def test_a_table_of_a_simulation_says_so_in_every_line(tmp_path):

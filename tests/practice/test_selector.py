@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
@@ -330,7 +330,7 @@ def test_a_release_can_be_asked_again():
 
 def test_parameters_are_keyword_only_and_survive():
     with pytest.raises(TypeError): DPKnockoffSelector("moments")
-    assert len(OWN) == 16
+    assert len(OWN) == 17
     model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp", rounds=2)
     fresh = clone(model)
     assert fresh.get_params() == model.get_params() and fresh is not model
@@ -471,6 +471,36 @@ def test_nothing_selected_says_why():
         assert model.set_output(transform="pandas").transform(X).shape == (3000, 0)
     assert model.threshold_ == np.inf and model.privacy_.epsilon == .01
     assert not warned(moments().fit(X, Y).transform, X)
+
+
+def test_a_pipeline_stops_where_nothing_was_selected():
+    "Before the next step's fit, in a sentence; alone, last or in another composition it hands on no columns"
+    model = moments(epsilon=.01)
+    pipeline = make_pipeline(model, LinearRegression())
+    said = refusal(pipeline.fit, X[:100], Y[:100])
+    assert "this pipeline stops: nothing was selected, and LinearRegression would get no columns" in said
+    assert model.privacy_.releases == 1 and not hasattr(pipeline[1], "coef_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert make_pipeline(moments(epsilon=.01)).fit_transform(X[:100], Y[:100]).shape == (100, 0)
+        columns = make_column_transformer((moments(epsilon=.01), [0, 1]), remainder="passthrough")
+        assert make_pipeline(columns, LinearRegression()).fit(X[:100], Y[:100])[1].coef_.shape == (6,)
+
+
+def test_scaling_that_was_fitted_to_the_same_rows_is_warned_of():
+    from sklearn.decomposition import PCA
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler
+    scalers = (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), SimpleImputer(), PCA(5))
+    nested = make_column_transformer((StandardScaler(), [0]), remainder="passthrough")
+    for step in (*scalers, nested, make_pipeline(FunctionTransformer(), StandardScaler())):
+        name = "StandardScaler" if step is nested or hasattr(step, "steps") else type(step).__name__
+        texts = warned(make_pipeline(step, moments(), LinearRegression()).fit, X, Y)
+        assert [text for text in texts if text.startswith(f"'{name}' before this selector learned")], name
+    public = (FunctionTransformer(np.tanh), "passthrough")
+    for step in public: assert not warned(make_pipeline(step, moments(), LinearRegression()).fit, X, Y)
+    assert not warned(make_pipeline(moments(), StandardScaler(), LinearRegression()).fit, X, Y)
+    assert not warned(make_pipeline(StandardScaler(), none(), LinearRegression()).fit, X, Y)
 
 
 def test_a_fitted_selector_pickles():
@@ -1781,6 +1811,56 @@ def test_text_is_encoded_by_the_dictionary_and_columns_of_the_data_are_selected(
     assert {"arm", "sex", "form"} <= set(plain.selected) < set(FACTORS)
     assert list(model.get_feature_names_out()) == list(plain.selected)
     assert (model.transform(table) == TRIAL[list(plain.selected)].to_numpy()).all()
+
+
+@pytest.mark.parametrize("kind", text_tables())
+def test_encoded_columns_are_handed_on(kind):
+    "Those of the selected variables, by name; columns of the data again without the option"
+    table, model = text_tables()[kind], designed(encoded=True).fit(TRIAL, OUTCOME)
+    names = [f"{name}={level}" for name in model.selection_.selected for level in ("pill", "diet")]
+    wanted = np.column_stack([TRIAL[name.split("=")[0]] == name.split("=")[1] for name in names])
+    assert list(model.get_feature_names_out()) == names and 2 * 3 <= len(names) < 10
+    assert (model.transform(table) == wanted).all()
+    framed = model.set_output(transform="pandas").transform(table)
+    assert list(framed.columns) == names and (framed == wanted).all(axis=None)
+    assert "encoded=True has no inverse" in refusal(model.inverse_transform, wanted)
+    same = dict(release=model.selection_.release, fdr=.4, dictionary=DESIGN)
+    again = ReleaseSelector(**same, encoded=True).fit(TRIAL)
+    assert (again.transform(table) == wanted).all() and list(again.get_feature_names_out()) == names
+    model.set_params(encoded=False).set_output(transform="default")
+    assert list(model.get_feature_names_out()) == list(model.selection_.selected)
+    assert (model.transform(TRIAL) == TRIAL[list(model.selection_.selected)].to_numpy()).all()
+
+
+def test_encoded_columns_in_pipelines():
+    "A linear model after the selector, alone and inside a ColumnTransformer; what it learns is the truth"
+    mixed = TRIAL.assign(dose=np.random.default_rng(8).uniform(0, 3, 4000))
+    pipeline = make_pipeline(designed(encoded=True), LinearRegression()).fit(TRIAL, OUTCOME)
+    effects = dict(zip(pipeline[0].get_feature_names_out(), pipeline[1].coef_))
+    assert all(abs(effects[f"{name}=pill"] - 1) < .2 and abs(effects[f"{name}=diet"]) < .2
+               for name in ("arm", "sex", "form"))
+    columns = make_column_transformer((designed(encoded=True), FACTORS), (StandardScaler(), ["dose"]))
+    both = make_pipeline(columns, LinearRegression()).fit(mixed, OUTCOME + mixed["dose"])
+    assert columns.get_feature_names_out()[-1] == "standardscaler__dose"
+    assert both.score(mixed, OUTCOME + mixed["dose"]) > pipeline.score(TRIAL, OUTCOME) > .3
+    text = make_pipeline(designed(), LinearRegression())
+    with pytest.raises(ValueError, match="could not convert string"): text.fit(TRIAL, OUTCOME)
+
+
+def test_without_a_dictionary_there_is_nothing_to_encode():
+    plain, model = moments().fit(TABLE, Y), moments(encoded=True).fit(TABLE, Y)
+    assert (model.transform(TABLE) == plain.transform(TABLE)).all()
+    assert list(model.get_feature_names_out()) == list(plain.get_feature_names_out())
+
+
+@pytest.mark.parametrize("data, words", [
+    (TRIAL.drop(columns="arm"), "has no column 'arm', which fit had"),
+    (TRIAL.to_numpy(), "has no column names"), (TRIAL[FACTORS[::-1]], "in another order"),
+    (TRIAL.assign(extra="x"), "says nothing about column 'extra'")])
+def test_encoding_refuses_other_columns(data, words):
+    model = designed(encoded=True).fit(TRIAL, OUTCOME)
+    seen = Recorder()
+    assert words in refusal(model.transform, data) and not seen.log
 
 
 def test_the_levels_of_a_law_are_a_dictionary():
