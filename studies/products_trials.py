@@ -102,7 +102,7 @@ def products_cell(
     "Many datasets of one setting"
     return np.array([products_trial(cell, _FIRST_TRIAL + k) for k in range(trials)])
 
-def make(jobs: int = 2, trials: int = 200) -> tuple: # header, arrays
+def make(jobs: int = 2, trials: int = 60) -> tuple: # header, arrays
     "What results/products_trials.npz holds"
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
         found = pool.map(partial(products_cell, trials=trials), CELLS)

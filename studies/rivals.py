@@ -637,10 +637,11 @@ def _run_products(X, y, public: Public, rng, sampler=None) -> np.ndarray:
                            **draw, random_state=rng).support
 
 def _run_tests(X, y, public: Public, rng, sampler=None, rounds=None, rule: str = "bh") -> np.ndarray:
-    "The tests as a user calls them; a rule that needs what a law does not have selects nothing"
+    "The tests as a user calls them (of many columns some); what a rule refuses selects nothing"
     draw = dict(sampler=sampler) if sampler else dict(simulation=True, random_state=rng)
-    return ask("tests", X, y, **public.spent, law=public.law, response_bound=public.response_bound,
-                          rounds=rounds, rule=rule, **draw).support
+    found = ask("tests", X, y, **public.spent, law=public.law, response_bound=public.response_bound,
+                          rounds=rounds, rule=rule, **draw)
+    return np.isin([f"x{j}" for j in range(public.p)], found.selected)
 
 def _run_knockoffs(X, y, public: Public, rng) -> np.ndarray:
     "Knockoffs without privacy"

@@ -44,10 +44,11 @@ class Study:
 def rates_of(
     studies: dict, # word -> f() -> Study
     jobs: int = 2, # threads
+    trials=None,   # datasets of each setting; default: as each study says
 ) -> tuple:        # what goes into a file: header, arrays
     "Measure all settings of several studies"
     made = {name: make() for name, make in studies.items()}
-    rates = {name: study.rates(jobs=jobs, cells=tqdm(study.cells, desc=name)) for name, study in made.items()}
+    rates = {name: study.rates(trials, jobs, tqdm(study.cells, desc=name)) for name, study in made.items()}
     return {"labels": {name: list(study.cells) for name, study in made.items()}}, rates
 
 # %% trials.ipynb #584e5c6f

@@ -10,6 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 from dp_knockoff.data.models import ar1
+from dp_knockoff.filters.law_tests import LawTestsMethod
 from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.laws import Gaussian, open_uniforms
 from dp_knockoff.knockoffs.threshold import error_rates
@@ -106,17 +107,19 @@ def _one_trial(
     kind: str = "normal", # of rows
     binary: bool = False, # is the response an indicator: one standard deviation above its mean?
     shift: float = 0.0,   # of the response, in standard deviations: how far its centre is off
-    **arguments,          # of ProductsMethod
+    way=ProductsMethod,   # or LawTestsMethod
+    rule=None,            # by which it selects
+    **arguments,          # of the method
 ) -> tuple:               # false discovery proportion, power, largest null KL (NaN where rows are not normal)
-    "The products filter on dataset k"
+    "The products filter, or the tests, on dataset k"
     rng = np.random.default_rng([_SEED, k])
     X, y, beta, sd = _dataset(rng, n, kind)
     law = given(rng)
     y = (y > sd) - .5 if binary else y + shift * sd
-    method = ProductsMethod(law=law, response_bound=.5 if binary else _BOUND * sd, **arguments)
+    method = way(law=law, response_bound=.5 if binary else _BOUND * sd, **arguments)
     release = method.release(X, y, simulation=True, random_state=rng)
-    rates = error_rates(select(release).support, beta)
-    if kind != "normal": return (*rates, np.nan)
+    rates = error_rates(select(release, rule=rule).support, beta)
+    if kind != "normal" or way is not ProductsMethod: return (*rates, np.nan)
     K = law(X, open_uniforms(rng, X.shape))
     return (*rates, log_ratios(X, K, _ar(_RHO), law)[beta == 0].max())
 
@@ -208,9 +211,29 @@ def _estimated_study() -> Study:
     return Study(40, {f"{what} law, n = {n:,}": partial(_estimated_trial, n=n, estimated=what == "estimated")
                       for n in (10_000, 30_000, 100_000) for what in ("true", "estimated")})
 
-WRONG_LAWS = {"covariance": _covariance_study, "size": _size_study, "public": _public_study,
-              "shape": _shape_study, "mean": _mean_study, "estimated": _estimated_study}
+_WAYS = {"products": dict(way=ProductsMethod), "three rounds": dict(way=LawTestsMethod),
+         "one round": dict(way=LawTestsMethod, rounds=1),
+         "e-values": dict(way=LawTestsMethod, rounds=1, rule="exact")}
 
-def make(jobs: int = 2) -> tuple: # header, arrays
+def _ways_study() -> Study:
+    "The products filter and the tests, told the right law and seven wrong ones"
+    lognormal, right = partial(_told, Gaussian(0.0, _LOGNORMAL)), partial(_told, _ar(_RHO))
+    off = partial(_told, Gaussian(.1, ar1(_P, _RHO)))
+    cases = {"the right law": dict(given=right), "AR(0.4) for AR(0.5)": dict(given=partial(_told, _ar(.4))),
+             "mean off by .1": dict(given=off), "mean and centre off": dict(given=off, shift=1),
+             "lognormal, linear": dict(given=lognormal, kind="lognormal"),
+             "lognormal, yes or no": dict(given=lognormal, kind="lognormal", binary=True),
+             "skewed, linear": dict(given=right, kind="skewed"),
+             "skewed, yes or no": dict(given=right, kind="skewed", binary=True)}
+    return Study(60, {f"{case}: {word}": partial(_one_trial, **given, **way, **_QUIET)
+                      for case, given in cases.items() for word, way in _WAYS.items()})
+
+WRONG_LAWS = {"covariance": _covariance_study, "size": _size_study, "public": _public_study,
+              "shape": _shape_study, "mean": _mean_study, "estimated": _estimated_study, "ways": _ways_study}
+
+def make(
+    jobs: int = 2, # threads
+    trials=None,   # datasets of a setting; default: as each study says
+) -> tuple:        # header, arrays
     "What results/wrong_laws.npz holds"
-    return rates_of(WRONG_LAWS, jobs)
+    return rates_of(WRONG_LAWS, jobs, trials)

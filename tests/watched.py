@@ -55,12 +55,14 @@ class Silent(NumpySampler):
     "Adds no noise at all"
     def gaussian(self, value, scale, purpose): return np.asarray(value, dtype=float)
     def lattice(self, value, scale, purpose): return np.asarray(value, dtype=np.int64)
+    def top(self, value, scale, k, purpose): return np.argsort(-np.asarray(value), kind="stable")[:k]
     laplace = gaussian
 
 
 class Unused(NumpySampler):
     "Must not draw"
     def gaussian(self, value, scale, purpose): raise AssertionError(f"{purpose} drawn")
+    def top(self, value, scale, k, purpose): raise AssertionError(f"{purpose} drawn")
     laplace = lattice = gaussian
 
 

@@ -28,9 +28,9 @@ class Leak(AssertionError):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    "One thing that left"
+    "One value that left, with its noise"
     purpose: str        # what it is
-    law: str            # "gaussian", "laplace" or "lattice": Gaussian on integers
+    law: str            # "gaussian", "laplace", "lattice": Gaussian on integers, "top": which are largest
     value: np.ndarray   # what it was before noise; int64 on a lattice
     scale: np.ndarray   # of the noise: a number, or one for each entry
     output: np.ndarray  # what came out
@@ -43,15 +43,25 @@ class Draw:
     @property
     def log_density(self) -> float:
         "Log density of the output, given value and scale (a lattice's steps are far below its scales)"
+        if self.law == "top": return _choice_log_density(self.value / self.scale, self.output)
         if not np.all(self.scale): return 0.0 if np.array_equal(self.output, self.value) else -np.inf
         z = self.noise
         scales = np.broadcast_to(self.scale, self.value.shape)
         if self.law == "laplace": return float(-np.abs(z).sum() - np.log(2.0 * scales).sum())
         return float(-(z @ z) / 2 - np.log(np.sqrt(2 * np.pi) * scales).sum())
+def _choice_log_density(scores: np.ndarray, chosen: np.ndarray) -> float:
+    "Log probability of these choices, one after the other, each among those that are left"
+    from scipy.special import logsumexp
+    left, total = np.array(scores, dtype=float), 0.0
+    for j in chosen:
+        total += left[j] - logsumexp(left)
+        left[j] = -np.inf
+    return float(total)
+
 
 # %% ../../nbs/7_evidence/21_audit.ipynb #13b073bc
 class RecordingSampler:
-    "Draws with another sampler and writes down what passes"
+    "Draws with another sampler and records values and outputs"
     def __init__(self,
         sampler, # NumpySampler, SecureSampler, or one of your own
     ):
@@ -65,30 +75,32 @@ class RecordingSampler:
     def laplace(self, value, scale, purpose): return self._draw("laplace", value, scale, purpose)
     def lattice(self, value, scale, purpose): return self._draw("lattice", value, scale, purpose)
 
-    def _draw(self, law, value, scale, purpose):
-        output = np.asarray(self._output(law, value, scale, purpose))[()]
-        kind = np.int64 if law == "lattice" else float
+    def top(self, value, scale, k, purpose): return self._draw("top", value, scale, purpose, k)
+
+    def _draw(self, law, value, scale, purpose, *many):
+        output = np.asarray(self._output(law, value, scale, *many, purpose))[()]
+        kind = np.int64 if law in ("lattice", "top") else float
         passed = np.array(value, dtype=kind), np.array(scale, dtype=float), np.array(output)
         self.draws.append(Draw(purpose, law, *passed))
         return output.copy()
 
-    def _output(self, law, value, scale, purpose): return getattr(self.sampler, law)(value, scale, purpose)
+    def _output(self, law, value, scale, *rest): return getattr(self.sampler, law)(value, scale, *rest)
 
 class ReplayingSampler(RecordingSampler):
-    "Hands out what another run got, in the same order, whatever is handed in; and writes down what was"
+    "Returns the outputs of another run in the same order, whatever the values, and records these"
     def __init__(self,
         recorded: RecordingSampler, # of the other run
     ):
         super().__init__(recorded)
         self.script = tuple(recorded.draws)
 
-    def _output(self, law, value, scale, purpose):
+    def _output(self, law, value, scale, *rest):
         k = len(self.draws)
-        asked = (law, purpose, np.shape(value))
+        asked = (law, rest[-1], np.shape(value))
         due = "nothing more"
         if k < len(self.script):
             old = self.script[k]
-            due = (old.law, old.purpose, old.output.shape)
+            due = (old.law, old.purpose, old.value.shape)
         if asked != due: raise Leak(f"draw {k} is {asked} on one dataset and {due} on the other")
         return self.script[k].output
 
@@ -98,7 +110,7 @@ def record(
     data,    # (X, y)
     sampler, # draws the noise
 ) -> RecordingSampler: # with its draws and the outcome
-    "Run it and write down what leaves"
+    "Run it and record what leaves"
     recorder = sampler if isinstance(sampler, RecordingSampler) else RecordingSampler(sampler)
     try: recorder.outcome = run(*data, recorder)
     except InputError as error: recorder.outcome = f"refused: {error}"
@@ -109,7 +121,7 @@ def replay(
     data,                       # (X, y)
     recorded: RecordingSampler, # a run on other data
 ) -> ReplayingSampler:          # with its own values and the outcome
-    "Run it with the outputs of another run; a Leak if anything but the values differs"
+    "Run it with the outputs of another run; raise a Leak if anything but the values differs"
     replayed = record(run, data, ReplayingSampler(recorded))
     due = len(replayed.script)
     made = len(replayed.draws)
@@ -152,6 +164,7 @@ def _distances(
     "Distance of the two values of every draw, in scales of its noise; infinite if the scales differ"
     def one(a, b):
         if not np.array_equal(a.scale, b.scale): return np.inf
+        if a.law == "top": return np.sqrt(len(a.output)) * _choice_mu(np.ptp(a.value - b.value) / a.scale)
         apart = a.value != b.value
         if not apart.any(): return 0.0
         scales = np.broadcast_to(a.scale, apart.shape)[apart]
@@ -159,18 +172,26 @@ def _distances(
         return np.linalg.norm((a.value - b.value)[apart] / scales, 1 if a.law == "laplace" else 2)
     return np.array([one(a, b) for a, b in zip(first, second, strict=True)])
 
+def _choice_mu(epsilon: float) -> float:
+    "The Gaussian ratio that covers a choice whose log likelihood ratio has this range (Theorem 19.5)"
+    from scipy.special import expit, ndtri
+    return float(2 * ndtri(expit(epsilon / 2)))
+
 def _squared_distance(
     first,  # draws of a run on one dataset
     second, # draws of its replay on the other
 ):          # a Fraction; infinite if a scale differs, or vanishes under a difference
     "Sum of the squared distances of all (Gaussian) draws, without rounding: values and scales are fractions"
     if not np.isfinite(_distances(first, second)).all(): return np.inf
+    choices = [d for a, d in zip(first, _distances(first, second)) if a.law == "top"]
     sums = {}
     for a, b in zip(first, second, strict=True):
+        if a.law == "top": continue
         scales = np.broadcast_to(a.scale, a.value.shape)
         for x, y, scale in zip(*(array.ravel().tolist() for array in (a.value, b.value, scales))):
             if x != y: sums[scale] = sums.get(scale, 0) + (Fraction(x) - Fraction(y))**2
-    return sum((total / Fraction(scale)**2 for scale, total in sums.items()), Fraction(0))
+    return sum((total / Fraction(scale)**2 for scale, total in sums.items()),
+               Fraction(sum(d**2 for d in choices)))
 
 # %% ../../nbs/7_evidence/21_audit.ipynb #0a5d8472
 _FAR = 2.0**20 # how many times too long one row of the worst pair is
@@ -211,7 +232,7 @@ class Audit:
     def mu(self) -> float: return float(self.spent.max())
     @property
     def ratio(self) -> float:
-        "What the worst transcript spent, over what is allowed"
+        "What the worst transcript spent, divided by what is allowed"
         return self.mu / self.allowed
     @property
     def divergence(self) -> float:
@@ -221,7 +242,7 @@ class Audit:
         return float(gaussian_divergence(self.budget.epsilon, self.mu))
     @property
     def ok(self) -> bool:
-        "No transcript spent more than allowed: compared without rounding"
+        "Did no transcript spend more than allowed? Compared without rounding"
         return max(self.squares) <= Fraction(self.allowed)**2
 
     def __repr__(self):
@@ -248,7 +269,7 @@ def audit_release(
     random_state: int = 0,
     **arguments,          # of `run`: bounds, rounds, ...
 ) -> Audit:
-    "Replay the outputs of one neighbour to the other, and measure"
+    "Replay the outputs of one neighbour to the other, and measure their distance"
     _check_neighbours(one, two, arguments.get("rows_per_person", 1))
     arguments |= dict(epsilon=epsilon, delta=delta)
     worst = {}
@@ -309,7 +330,7 @@ def epsilon_lower_bound(
     delta: float,         # of the claim
     alpha: float = ALPHA, # probability that the bound is wrong
 ) -> float:
-    "What epsilon must be at least, judging from counts alone"
+    "A lower confidence bound on epsilon, from counts alone"
     from scipy.special import betaincinv
     trials = check_count("trials", trials)
     delta = check_positive("delta", delta, "pass the delta that is claimed", zero=True)

@@ -37,7 +37,7 @@ from ..selection.release import Estimate
 from ..selection.rules import BH, Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['Residuals', 'residuals_of', 'LawSums', 'LawTestsRelease', 'LawTestsMethod']
+__all__ = ['Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'LawTestsMethod']
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00010
 _CUT = 4.0       # standard deviations to which columns without symmetry are cut: R grows with it
@@ -69,9 +69,14 @@ class Residuals:
     g: np.ndarray = None # (p,): E w v u, what a unit of effect adds to a product
     m2: np.ndarray = None # (p,): E (w v)^2
     r2: float = 1.0      # mean squared weight of a row
+    columns: np.ndarray | None = None # of the rows, to which these belong; None: all
 
     @property
-    def p(self) -> int: return len(self.mean)
+    def p(self) -> int: return len(self.index)
+    @cached_property
+    def H(self) -> np.ndarray | None:
+        "(p, p): Gram matrix of the fits of unit residuals, for one row; None: the identity"
+        return None if self.C is None else np.linalg.inv(self.C)
     @property
     def R(self) -> float:
         "Bound on the norm of a row of weighted residuals"
@@ -89,9 +94,11 @@ class Residuals:
     def units(self, X) -> tuple: # centred rows, unit residuals u
         "Residuals of rows; no number is too large for what follows"
         with np.errstate(all="ignore"):
+            own = slice(None) if self.columns is None else self.columns
+            if self.root.ndim == 1: X, own = X[:, own], slice(None) # independent columns: no other is of use
             Z = np.clip(X, -LARGEST, LARGEST) - self.mean
             U = Z * self.root if self.root.ndim == 1 else Z @ self.root
-            return Z, np.clip(np.nan_to_num(U), -_FARTHEST, _FARTHEST)
+            return Z[:, own], np.clip(np.nan_to_num(U), -_FARTHEST, _FARTHEST)
 
     def bounded(self, U) -> np.ndarray:
         "v: residuals in bounds, where their weight cannot see them"
@@ -125,6 +132,17 @@ class Residuals:
         each, row = (self.B / np.sqrt(np.maximum(squared, 1e-300)) for squared in self.lengths(V))
         return V * self.spread(np.minimum(1.0, each)), np.minimum(1.0, row)
 
+    def only(self, which, law: Law) -> Residuals:
+        "Those of some variables, whose weights look at each other only; given all other columns, as before"
+        own = np.flatnonzero(np.isin(self.index, which))
+        block, cut = np.ix_(own, own), {name: getattr(self, name)[own] for name in _BY_COLUMN}
+        if self.root.ndim == 1: cut |= dict(mean=self.mean[own], root=self.root[own], back=self.back[own])
+        else: cut |= dict(mean=self.mean, root=self.root[:, own], back=self.back[block])
+        cut |= dict(C=None if self.C is None else self.C[block], columns=own, most=self.most[which])
+        found = _with_constants(Residuals(index=np.searchsorted(which, self.index[own]), **cut), law)
+        if self.H is not None: vars(found)["H"] = self.H[block] # not the inverse of a block of C
+        return found
+
     def fit(self, gamma) -> np.ndarray:
         "Coefficients in the units of x"
         return self.back * gamma if self.back.ndim == 1 else self.back @ gamma
@@ -133,6 +151,8 @@ class Residuals:
         "What each variable's own residual adds to the fit"
         each = U * gamma
         return each if self.member is None else (each @ self.member)[:, self.index]
+_BY_COLUMN = "size", "center", "cut", "blind", "second", "along", "proxy"
+
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00011
 @lru_cache(maxsize=4) # the distributions that are in use
@@ -233,12 +253,11 @@ def _of_levels(law: Levels, index) -> dict:
 
 def _with_constants(found: Residuals, law: Law) -> Residuals:
     "The bound B that is best for noise and sampling error alike, and the moments that it leaves"
-    rows = max(400, min(20_000, _DRAWN // law.p))
-    U = found.units(rows_from(law, stream(0, "rows of a law"), rows))[1]
+    U = found.units(_made_up(law))[1]
     V = found.bounded(U)
     each, whole = (1 / np.sqrt(np.maximum(squared, 1e-300)) for squared in found.lengths(V))
     tried = []
-    for B in np.sqrt(law.p) * _BOUNDS:
+    for B in np.sqrt(found.p) * _BOUNDS:
         w = found.spread(np.minimum(1.0, B * each))
         g = _mean(w, V * U, found.along)
         one = replace(found, B=float(B), g=g, m2=_mean(w**2, V**2, found.second),
@@ -246,6 +265,10 @@ def _with_constants(found: Residuals, law: Law) -> Residuals:
         tried.append((one.R * np.sqrt(one.m2.mean()) / one.g.mean()**2, one)) # noise times sampling error
     least = min(loss for loss, _ in tried)
     return [one for loss, one in tried if loss <= _NEARLY * least][-1]
+
+def _made_up(law: Law) -> np.ndarray:
+    "Rows of the distribution, always the same ones"
+    return rows_from(law, stream(0, "rows of a law"), max(400, min(20_000, _DRAWN // law.p)))
 
 def _mean(w, x, known) -> np.ndarray: # (p,)
     "E w x from draws, where E x is known"
@@ -438,6 +461,67 @@ class _LawRounds:
         index = np.array(self.variables.index)
         return np.bincount(index, e) / np.bincount(index)
 
+# %% ../../nbs/6_filters/19_law_tests.ipynb #26a00061
+_MANY = 200        # variables from which on some are chosen before they are measured
+_SCREEN = .75      # share of mu^2 for the choice: whatever is chosen is then seen with much less
+_SCORE = .5        # standard deviations to which residuals are cut for scores
+_LEAST_CHOSEN = 20 # variables
+_ROWS_OF_ONE = 8   # rows times mu^2 for every variable that is chosen: noise as large as the sampling error
+
+def choice_epsilon(
+    mu: float, # what a choice may spend
+) -> float:    # the range of the log likelihood ratio of two neighbours
+    "How far one choice by Gumbel noise may move probabilities, for this ratio of Gaussian noise"
+    from scipy.special import log_ndtr
+    return float(2 * (log_ndtr(mu / 2) - log_ndtr(-mu / 2)))
+
+def chosen_number(
+    variables: int, # in all
+    n: int,         # rows
+    mu: float,      # what is left for choosing and measuring
+) -> int:
+    "How many variables are measured: so many that their noise is about as large as the sampling error"
+    return int(min(max(n * mu**2 / _ROWS_OF_ONE, _LEAST_CHOSEN), variables // 4))
+
+@dataclass(frozen=True, eq=False)
+class _Scores(_Pass):
+    "What a choice looks at: residuals cut one by one, without weights"
+    middle: np.ndarray # of the cut residuals
+
+    def _some(self, X, y) -> LawSums:
+        V = self.known.bounded(self.known.units(X)[1])
+        A = np.trunc(np.clip((V - self.middle) / _SCORE, -1.0, 1.0) * 2**BITS)
+        with np.errstate(all="ignore"): t = self._steps(y - self.center)
+        return LawSums(len(y), (t @ A).astype(np.int64), 0, 0, 0)
+
+def _middles(known: Residuals, law: Law) -> np.ndarray: # (p,)
+    "Where the mean of a cut residual is 0"
+    if not known.blind.any(): return np.zeros(known.p)
+    V, middle = known.bounded(known.units(_made_up(law))[1]), 0.0
+    for _ in range(_CENTRES): middle = middle + np.clip(V - middle, -_SCORE, _SCORE).mean(0)
+    return np.where(known.blind, middle, 0.0)
+
+def _choose_variables(
+    source: Source,   # of the rows
+    known: Residuals, # of all columns
+    law: Law,         # of the rows
+    center: float,    # of the response
+    bound: float,     # on the response
+    mu: float,        # of which a share is spent
+    sampler,          # draws the noise
+) -> tuple:           # numbers of variables, and what is left of mu
+    "The variables with the largest sums of cut residuals times clamped responses, after Gumbel noise"
+    step = _Scores(known, center, np.zeros(known.p), bound, _middles(known, law))
+    with row_bar("choosing", source) as bar:
+        total = source.collect(step, progress=source.progress or bar.update)
+    scores = np.zeros(len(known.most), dtype=np.int64)
+    np.maximum.at(scores, known.index, np.abs(total.products))
+    k = chosen_number(len(scores), total.n, mu)
+    moved = 4 * 4.0**BITS # the range of what a row changes in the scores
+    scale = moved / choice_epsilon(mu * np.sqrt(_SCREEN / k)) * ROUND_UP
+    return np.sort(sampler.top(scores, scale, k, "variables")), mu * np.sqrt(1 - _SCREEN)
+
+
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00015
 class _Promise:
     "What the tests promise: the method says it before noise is drawn, the release afterwards"
@@ -452,11 +536,13 @@ class _Promise:
         "When the error rate is kept: e-values of one round need nothing else"
         law = "that of the dictionary" if self.law is None else self.law
         rows = f"the rows of x are independent draws of the given distribution ({law})"
-        if self.rounds == 1:
+        screened = getattr(self, "screened", False)
+        if self.rounds == 1 and not screened:
             return Conditions(None, "asymptotic", requires=(rows,), limit="for many rows and any response",
                               variances_only=True, e_values="exact" if self.bets else None)
+        chosen = "Variables were chosen by noisy scores first; the others count as tests with a p-value of 1."
         return Conditions(None, "measured", requires=(rows,), variances_only=True,
-                          limit="for any response; asymptotic in one round")
+                          limit="for any response; asymptotic in one round", caveats=(chosen,) * screened)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
@@ -488,6 +574,7 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     simulated: bool          # was it drawn for a simulation?
     rows_per_person: int     # how many rows together are protected
     ids: tuple               # of this release: random
+    chosen_from: int         # how many variables there were, those included that were not chosen
     groups: dict = field(default_factory=dict) # several columns that are one variable
     parts: int = 1           # of how many releases of disjoint rows it is the sum
     method = "tests"
@@ -497,11 +584,15 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
               | dict.fromkeys(("squares", "clamped", "bounds", "centers"), "r")
               | dict.fromkeys(("square_sds", "clamped_sd", "ns", "sites"), "r"))
     rule = BH()
-    alike = ("columns", "groups", "g", "m2", "back", "row_bound", "law", "rows_per_person")
+    alike = ("columns", "groups", "chosen_from", "g", "m2", "back", "row_bound", "law", "rows_per_person")
     unknown = ("whether the rows follow the distribution",)
 
     @property
     def rounds(self) -> int: return int(np.bincount(self.sites.astype(int)).max())
+    @property
+    def hypotheses(self) -> int: return self.chosen_from
+    @property
+    def screened(self) -> bool: return self.chosen_from > len(self.names)
     @property
     def bets(self) -> bool: return self.proxy.size > 0
     @property
@@ -603,18 +694,25 @@ class LawTestsMethod(_Promise, LawMethod):
         id_ = fresh_id()
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
                           what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
-        public = dict(columns=source.names, groups=source.groups, budget=self.budget, back=known.back,
-                      H=np.empty((0, 0)) if known.C is None else np.linalg.inv(known.C), g=known.g,
-                      m2=known.m2, r2=known.r2, row_bound=known.R,
-                      proxy=known.proxy if np.isfinite(known.proxy).all() else np.empty(0),
-                      response_bound=float(self.response_bound), law=repr(law), sampler=sampler.name,
-                      rows_per_person=self.rows_per_person, ids=(id_,), simulated=not sampler.private)
-        return self._rounds(source, known, public, mu / self.rows_per_person, rounds, sampler)
+        public = dict(budget=self.budget, response_bound=float(self.response_bound), law=repr(law),
+                      sampler=sampler.name, rows_per_person=self.rows_per_person, ids=(id_,),
+                      simulated=not sampler.private, chosen_from=len(known.most))
+        center, mu = self._centre(source, mu / self.rows_per_person, sampler)
+        bound, columns, groups = self.response_bound / FIRST_CLAMP, source.names, source.groups
+        if rounds > 1 and len(known.most) >= _MANY:
+            which, mu = _choose_variables(source, known, law, center, bound, mu, sampler)
+            known, rounds = known.only(which, law), rounds - 1
+            columns = tuple(columns[j] for j in known.columns)
+            groups = {name: members for name, members in groups.items() if set(members) <= set(columns)}
+        public |= dict(columns=columns, groups=groups, back=known.back, g=known.g, m2=known.m2, r2=known.r2,
+                       H=np.empty((0, 0)) if known.H is None else known.H, row_bound=known.R,
+                       proxy=known.proxy if np.isfinite(known.proxy).all() else np.empty(0))
+        step = _Pass(known, center, np.zeros(known.p), bound)
+        return self._rounds(source, step, public, mu, rounds, sampler)
 
-    def _rounds(self, source, known, public, mu: float, rounds: int, sampler) -> LawTestsRelease:
+    def _rounds(self, source, step: _Pass, public, mu: float, rounds: int, sampler) -> LawTestsRelease:
         "All rounds"
-        center, mu = self._centre(source, mu, sampler)
-        step = _Pass(known, center, np.zeros(known.p), self.response_bound / FIRST_CLAMP)
+        known = step.known
         shares = [1.0] if rounds == 1 else [_FIRST] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
         found = []
         for k, share in enumerate(shares):

@@ -209,7 +209,7 @@ def choose_s(
     Sigma: np.ndarray, # (..., p, p): Gram matrix of unit columns
     s="lam_min",       # "lam_min", "equi", "sdp", "mvr", or p numbers
 ) -> np.ndarray:       # (..., p)
-    "The vector s, by name or as given, checked to make G positive semidefinite"
+    "The distances s, by name or as given, checked to make G positive semidefinite"
     if np.iscomplexobj(s): raise InputError("s", problem="has complex entries", remedy="pass real numbers")
     shape = Sigma.shape[:-1]
     if isinstance(s, str): return S_CHOICES[check_option("s", s, list(S_CHOICES))](Sigma)
@@ -345,7 +345,7 @@ class Knockoffs:
         random_state=None, # None, an int or a Generator
         size: tuple = (),  # shape of a batch of independent draws
     ) -> np.ndarray:       # (*size, 2p)
-        "Draw c = [X Xk]'y for fresh Haar-random knockoffs"
+        "Draw c = [X Xk]'y for new Haar-random knockoffs"
         m = self.moments
         u = residual_coordinates(np.full(size, m.rss), m.n, m.p, stream(random_state, "knockoffs"))
         return knockoff_products(m.Sigma, self.s, m.Xty, u)
@@ -354,7 +354,7 @@ class Knockoffs:
         return f"Knockoffs(n={self.moments.n:,}, p={self.p}, s={self.s.min():.3g}..{self.s.max():.3g})"
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #4a365d85
-_EXACT_FIT = 1e-12 # share of y'y in the residual below which there is nothing but rounding
+_EXACT_FIT = 1e-12 # fraction of y'y in the residual below which it is only rounding
 
 def _too_short(m: Moments, intercept: bool) -> InputError:
     "The error for n < 2p"
@@ -394,7 +394,7 @@ def explicit_knockoffs(
     sigma=None,              # only for n < 2p
     random_state=None,       # None, an int or a Generator
 ) -> tuple:                  # X', Xk', y
-    "Unit design, knockoff matrix (4) and response, as rows"
+    "Unit design, knockoff matrix (4) and response, row by row"
     k = knockoffs_of(Moments.from_data(X, y), s, intercept, sigma, random_state)
     rng = stream(random_state, "explicit knockoffs")
     rows = Rows(X, y)

@@ -375,7 +375,7 @@ def check_statistic(
     variables,      # Variables; or their number, if each is one column
     trials: int = 5,
 ):
-    "The statistic, after it has shown antisymmetry on random inputs; an InputError if it has not"
+    "Return the statistic if it is antisymmetric on random inputs; raise an InputError if it is not"
     if type(f) is Statistic: return f
     if isinstance(variables, int): variables = Variables.single(variables)
     p = len(variables.index)
@@ -406,7 +406,7 @@ def evaluate(
     b: np.ndarray,  # 2p
     variables=None, # Variables; default: every column is one
 ) -> np.ndarray:    # one number per variable
-    "The statistic of copies of A and b: finite numbers, one per variable, or an InputError"
+    "Apply the statistic to copies of A and b; raise an InputError unless it returns one number per variable"
     if variables is None: variables = Variables.single(len(A) // 2)
     more = (variables,) if type(f) is Statistic else ()
     try: W = np.asarray(f(A.copy(), b.copy(), *more))

@@ -20,7 +20,7 @@ def error_rates(
     support: np.ndarray, # selected variables, (..., p) of booleans
     beta: np.ndarray,    # true coefficients, (p,) or (..., p)
 ) -> tuple:              # false discovery proportion and fraction of signals found, each (...)
-    "False discovery proportion and power of selections, when the truth is known"
+    "False discovery proportion and fraction of signals found, when the truth is known"
     signal = np.broadcast_to(np.asarray(beta) != 0, support.shape)
     false = (support & ~signal).sum(-1)
     true = (support & signal).sum(-1)
@@ -34,7 +34,7 @@ def check_fdr(fdr) -> float:
 def _sorted_counts(
     W: np.ndarray, # (..., p)
 ) -> tuple:        # each (..., p): magnitudes t, #{W <= -t}, #{W >= t}, may t be a threshold?
-    "Magnitudes in falling order, and what stands at and beyond each of them"
+    "Magnitudes in falling order, and the counts at and beyond each"
     W = np.asarray(W, dtype=float)
     if W.ndim == 0 or W.shape[-1] == 0 or np.isnan(W).any():
         holds = " and holds NaN" if np.isnan(W).any() else ""
@@ -61,7 +61,7 @@ def rate_in_words(
     fdr: float,  # q
     offset: int, # 1: knockoff+; 0: modified rate
 ) -> str:
-    "What the threshold bounds"
+    "The error rate that the threshold bounds, in words"
     if offset: return f"FDR <= {fdr:g}"
     return f"E[V / (R + {1 / fdr:g})] <= {fdr:g} (a modified FDR)"
 
@@ -121,7 +121,7 @@ def true_discoveries(
     cuts: np.ndarray,  # see `sign_bounds`
     most: np.ndarray,  # nulls beyond each cut, at most
 ) -> int:
-    "A lower bound on the number of the set that are not null"
+    "A lower bound on the number of variables in the set that are not null"
     beyond = len(sizes) - np.searchsorted(np.sort(sizes), cuts, side="right")
     return int(max((beyond - most).max(initial=0), 0))
 
@@ -130,7 +130,7 @@ def e_values(
     W: np.ndarray, # statistics, (..., p): a batch of draws along the leading axes
     fdr: float,    # the level of the threshold
 ) -> np.ndarray:   # (..., p)
-    "p 1{W >= T} / (1 + #{W <= -T}): the means of those of nulls add up to at most p"
+    "Knockoff e-values p 1{W >= T} / (1 + #{W <= -T}): the means of the nulls' add up to at most p"
     W = np.asarray(W, dtype=float)
     T = knockoff_threshold(W, fdr)[..., None]
     return W.shape[-1] * (W >= T) / (1 + (W <= -T).sum(-1, keepdims=True))

@@ -487,7 +487,7 @@ class _Selected(SelectorMixin, BaseEstimator):
         _check_table(X, None)
         _check_described(X, self._facts)
         try: validate_data(self, X, reset=False, skip_check_array=True)
-        except (ValueError, TypeError) as error: raise _in_words(error, self, X) from None
+        except _WRONG as error: raise _in_words(error, self, X) from None
         source = open_source(X, np.zeros(len(X)), dictionary=self._facts)
         return np.concatenate(source.collect(lambda X, y: [X[:, self._chosen()]]))
 

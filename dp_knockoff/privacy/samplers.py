@@ -108,6 +108,17 @@ class NumpySampler:
         noise = np.rint(scale * self._rng(purpose).standard_normal(value.shape))
         return _saturated_sum(value, np.clip(noise, -_LARGEST_NOISE, _LARGEST_NOISE).astype(np.int64))
 
+    def top(self,
+        value,        # integers: scores
+        scale: float, # of the Gumbel noise on each
+        k: int,       # how many are wanted
+        purpose: str, # what is chosen
+    ) -> np.ndarray:  # their places, the largest first
+        "Where the k largest scores are after Gumbel noise was added to them"
+        value, scale = check_lattice(value, scale)
+        noisy = value + scale * self._rng(purpose).gumbel(size=value.shape)
+        return np.argsort(-noisy, kind="stable")[:k]
+
 # %% ../../nbs/3_privacy/samplers.ipynb #3cf2bd51
 def _opendp():
     "OpenDP, or a sentence"
@@ -165,6 +176,23 @@ class SecureSampler:
             measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=float(each))
             out[here] = measurement(value[here].tolist())
         return out
+
+    def top(self,
+        value,        # integers: scores
+        scale: float, # of the Gumbel noise on each
+        k: int,       # how many are wanted
+        purpose: str, # what is chosen
+    ) -> np.ndarray:  # their places, the largest first
+        "Where the k largest scores are after Gumbel noise, compared in exact arithmetic"
+        value, _ = check_lattice(value, scale)
+        dp = _opendp()
+        if not hasattr(dp.m, "make_noisy_top_k"):
+            raise InputError("a choice among columns", problem="needs OpenDP 0.14 or newer",
+                             remedy="pip install -U opendp")
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+        measure = dp.zero_concentrated_divergence() # by which OpenDP draws Gumbel noise
+        choose = dp.m.make_noisy_top_k(*space, measure, k=int(k), scale=float(scale))
+        return np.array(choose(value.tolist()))
 
 # %% ../../nbs/3_privacy/samplers.ipynb #161fc644
 _COUNT_STEP = 2**20 # steps in a row, for counts

@@ -93,6 +93,11 @@ class Release:
         return self.variables.names
 
     @property
+    def hypotheses(self) -> int:
+        "How many variables were to be tested, those included that were given up before they were measured"
+        return len(self.names)
+
+    @property
     def rules(self) -> tuple:
         "The words of all rules that it can be asked with"
         return rules_for(self.conditions)
@@ -333,7 +338,7 @@ class Selection:
     ) -> Effects:
         "All coefficients, with intervals as wide as those of the selected variables"
         if not len(self): return self.release.estimates(level)
-        width = interval_width(selected_level(level, len(self), len(self.names)))
+        width = interval_width(selected_level(level, len(self), self.release.hypotheses))
         return _effects(self.release, self.estimate or _estimate_of(self.release), width, level,
                         "adjusted for the selection (false coverage rate)")
 

@@ -226,8 +226,10 @@ class Rule:
         least, (A, _) = _least_of(self, release), release.in_units()
         V = (A @ estimate.V @ A.T)[:p, :p]
         pvalues = two_sided(_tested(release, estimate, least)[0])
-        null = null_pvalues(V, variables, stream(release.seed, "bounds"), least)
-        return -pvalues, *noise_bounds(pvalues, null, level)
+        rng = stream(release.seed, "bounds")
+        null, others = null_pvalues(V, variables, rng, least), release.hypotheses - len(pvalues)
+        null = np.hstack([null, rng.random((len(null), others))]) # of hypotheses that were given up
+        return -pvalues, *noise_bounds(np.append(pvalues, np.ones(others)), null, level)
 
     def decide(self,
         release,    # what a method released
@@ -255,7 +257,8 @@ class Rule:
 
     def explain(self, selection) -> str:
         "What was selected, and why, in a sentence"
-        found, T = f"{len(selection)} of {len(selection.W)} variables", f"T = {selection.threshold:.4g}"
+        found = f"{len(selection)} of {selection.release.hypotheses} variables"
+        T = f"T = {selection.threshold:.4g}"
         return f"{found} have |z| >= {T}, the threshold of the {self.title} at {selection.fdr:g}."
 
 def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
@@ -268,6 +271,10 @@ def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     A, offset = release.in_units()
     beta, V = (A @ estimate.beta + offset)[:p], (A @ estimate.V @ A.T)[:p, :p]
     return normal_sizes(beta, V, variables, least, estimate.lost), signs
+
+def _with_others(W: np.ndarray, release) -> np.ndarray:
+    "The sizes, and zeros for hypotheses that were given up before they were measured"
+    return np.append(W, np.zeros(release.hypotheses - len(W)))
 
 def _least_of(rule, release):
     "The smallest effects that matter, one per column; 0: all do"
@@ -388,7 +395,7 @@ class _Test(Rule):
 
     def decide(self, release, estimate, fdr):
         W, signs = _tested(release, estimate, _least_of(self, release))
-        threshold = self._threshold(W, fdr)
+        threshold = self._threshold(_with_others(W, release), fdr)
         return Decision(W, signs, threshold, W >= threshold)
 
 @dataclass(frozen=True)
@@ -418,7 +425,7 @@ class BenjaminiYekutieli(_Test):
 
     def decide_open(self, release, estimate):
         W, signs = _tested(release, estimate, _least_of(self, release))
-        threshold, level = open_by_threshold(W)
+        threshold, level = open_by_threshold(_with_others(W, release))
         return Decision(W, signs, threshold, W >= threshold, level)
 
     def need(self, m, fdr): return super().need(m, fdr / _harmonic(m))

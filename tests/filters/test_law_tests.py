@@ -11,12 +11,22 @@ from dp_knockoff.data import rows
 from dp_knockoff.data.clip import BITS
 from dp_knockoff.data.models import ar1
 from dp_knockoff.data.source import open_source
+from dp_knockoff.evidence.audit import audit_release
 from dp_knockoff.filters import law_tests
-from dp_knockoff.filters.law_tests import LawTestsMethod, LawTestsRelease, _Pass, _shrunk, residuals_of
+from dp_knockoff.filters.law_tests import (
+    LawTestsMethod,
+    LawTestsRelease,
+    _Pass,
+    _shrunk,
+    choice_epsilon,
+    chosen_number,
+    residuals_of,
+)
 from dp_knockoff.filters.methods import load_release, private_filter
 from dp_knockoff.filters.products_method import FIRST_CLAMP
 from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Levels, open_uniforms
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
+from dp_knockoff.privacy.samplers import NumpySampler, SecureSampler
 from dp_knockoff.selection.release import select
 from watched import Recorder, Silent, Unused, far_apart, unread
 
@@ -209,3 +219,146 @@ def test_residuals_of_rows_that_no_law_has_are_finite():
 def test_the_last_check_of_rows_on_the_grid():
     A = np.array([[2.0**BITS, 0], [2.0**BITS, 1], [3, 4]])
     assert law_tests._within(A).tolist() == [[2.0**BITS, 0], [0, 0], [3, 4]]
+
+
+# Many columns
+
+
+MANY = 210
+
+
+def wide(n=600, seed=0, correlated=False):
+    "Rows with 210 columns, five of which matter"
+    law = Gaussian(0, ar1(MANY, .5) if correlated else np.eye(MANY))
+    X = law.draw(open_uniforms(np.random.default_rng(seed), (n, MANY)))
+    return law, X, 3 * X[:, 100:105].sum(1) + np.random.default_rng(seed + 1).standard_normal(n)
+
+
+def many(law, **more):
+    return LawTestsMethod(**dict(law=law, epsilon=3.0, delta=1e-3, response_bound=17.0) | more)
+
+
+class Watched(Silent):
+    "Remembers a choice"
+    def top(self, value, scale, k, purpose):
+        self.seen = np.array(value), scale, k
+        return super().top(value, scale, k, purpose)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_scores_formula(correlated):
+    "Sums of residuals cut to half a standard deviation times clamped responses; the range of what a row adds"
+    law, X, y = wide(correlated=correlated)
+    sampler = Watched()
+    release = many(law, response_center=.5).release(X, y, sampler=sampler)
+    value, scale, k = sampler.seen
+    b = 17 / FIRST_CLAMP
+    U = residuals_of(law, Variables.single(MANY)).units(X)[1]
+    found = np.abs(np.clip(U, -.5, .5).T @ np.clip(y - .5, -b, b))
+    assert np.allclose(value / 4**BITS * .5 * b, found, atol=600 * b / 2**BITS)
+    mu = analytic_ratio(Budget(3.0, 1e-3))
+    assert k == 52 == chosen_number(MANY, 600, mu) == len(release.names)
+    assert np.isclose(scale, 4 * 4**BITS / choice_epsilon(mu * np.sqrt(.75 / 52)), rtol=1e-6)
+    assert set(release.names) == {f"x{j}" for j in np.argsort(-value, kind="stable")[:52]}
+    spent = np.sum((2 * release.row_bound * release.bounds / release.product_sds)**2)
+    assert .2 * mu**2 < spent < .25 * mu**2 and release.rounds == 2 and release.hypotheses == MANY
+
+
+@pytest.mark.parametrize("variables, n, mu, k", [
+    (200, 100, .2, 20), (1000, 20_000, .2, 100), (300, 10**6, .2, 75), (200, 10**6, .2, 50)])
+def test_how_many_are_chosen(variables, n, mu, k): assert chosen_number(variables, n, mu) == k
+
+
+def test_those_that_were_not_chosen_count_as_tests():
+    law, X, y = wide()
+    release = many(law).release(X, y, simulation=True, random_state=0)
+    found = select(release, rule="bh")
+    p = np.append(2 * stats.norm.sf(found.W), np.ones(MANY - len(found.W)))
+    below = np.flatnonzero(np.sort(p) <= .2 * np.arange(1, MANY + 1) / MANY)
+    assert found.support.sum() == below[-1] + 1 and {f"x{j}" for j in range(100, 105)} <= set(found)
+    assert f"of {MANY} variables" in found.explain() and "p-value of 1" in str(found)
+    effects = found.effects
+    width = 2 * stats.norm.isf(.025 * len(found) / MANY)
+    assert np.allclose((effects.high - effects.low) / effects.se, width)
+    assert found.at_least() >= 4
+
+
+def test_no_choice_below_two_hundred_variables_nor_in_one_round():
+    law, X, y = wide()
+    assert len(many(law, rounds=1).release(X, y, simulation=True).names) == MANY
+    groups = {"g": [f"x{j}" for j in range(20)]} # 191 variables
+    release = many(law).release(open_source(X, y, groups=groups), simulation=True)
+    assert release.hypotheses == len(release.names) == 191
+
+
+def test_groups_are_chosen_together_and_releases_of_other_columns_do_not_add_up(tmp_path):
+    law, X, y = wide()
+    source = open_source(X, y, groups={"g": ["x100", "x7"], "h": ["x1", "x2"]})
+    release = many(law).release(source, sampler=Silent())
+    assert "g" in release.names and {"x100", "x7"} <= set(release.columns) and "h" not in release.groups
+    assert load_release(release.save(tmp_path / "r")).hypotheses == MANY - 2
+    other = many(law).release(X[::-1], y, simulation=True, random_state=5)
+    assert "different columns" in refusal(lambda: release + other)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_residuals_of_some_variables_are_those_of_all(correlated):
+    law, X, _ = wide(correlated=correlated)
+    whole, which = residuals_of(law, Variables.single(MANY)), np.array([3, 4, 90])
+    some = whole.only(which, law)
+    (Z, U), (Z2, U2) = whole.units(X), some.units(X)
+    assert np.allclose(U[:, which], U2) and np.allclose(Z[:, which], Z2) and some.R == some.B < whole.R
+    gamma = np.array([1.0, -2, .5])
+    assert np.allclose(Z @ whole.fit(np.bincount(which, gamma, MANY)), Z2 @ some.fit(gamma))
+    if correlated: assert np.allclose(some.H, whole.H[np.ix_(which, which)])
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_no_row_moves_a_choice_and_its_rounds_beyond_the_budget(rounds):
+    law, X, y = wide(60)
+    rng = np.random.default_rng(rounds)
+    def run(X, y, sampler, **budget):
+        way = LawTestsMethod(law=law, response_bound=3.0, rounds=rounds, **budget)
+        return way.release(X, y, sampler=sampler)
+    def neighbour(row, t): return np.vstack([row[None], X[1:]]), np.append(t, y[1:])
+    far = 1e3 * rng.choice([-1, 1], MANY)
+    found = []
+    usual = rng.standard_normal(MANY), 1.0
+    for one, two in [((far, 99), (far, -99)), ((far, 99), usual), ((far, 9), (-far, 9))]:
+        pair = neighbour(*one), neighbour(*two)
+        audit = audit_release(*pair, epsilon=1.0, delta=1e-6, run=run, transcripts=2)
+        assert audit.ok
+        found.append(audit.ratio)
+    assert max(found) > .85
+
+
+def test_the_audit_sees_a_choice_with_less_noise(monkeypatch):
+    law, X, y = wide(60)
+    X[0] = 1e3
+    monkeypatch.setattr(law_tests, "choice_epsilon", lambda mu: 1.3 * choice_epsilon(mu))
+    def run(X, y, sampler, **budget):
+        return LawTestsMethod(law=law, response_bound=3.0, **budget).release(X, y, sampler=sampler)
+    pair = [(X, np.append(t, 50 * np.sign(y[1:]))) for t in (99, -99)]
+    assert not audit_release(*pair, epsilon=1.0, delta=1e-6, run=run, transcripts=2).ok
+
+
+@pytest.mark.parametrize("sampler", [NumpySampler, SecureSampler])
+def test_samplers_choose_with_gumbel_noise(sampler):
+    "Ordered pairs of three, against the probabilities of successive choices"
+    scores, scale, runs = np.array([0, 60_000, 90_000]), 60_000.0, 3000
+    draw, w = sampler(), np.exp(scores / scale)
+    seen = np.zeros((3, 3))
+    for _ in range(runs):
+        i, j = draw.top(scores, scale, 2, "choice")
+        seen[i, j] += 1
+    p = w / w.sum()
+    expected = runs * p[:, None] * p / (1 - p[:, None]) * (1 - np.eye(3))
+    off = ~np.eye(3, dtype=bool)
+    assert seen.sum() == runs and stats.chisquare(seen[off], expected[off]).pvalue > 1e-9
+    assert not np.allclose(seen / runs, np.outer(p, p), atol=.02) # drawn without replacement
+
+
+def test_what_a_choice_may_spend():
+    for mu in (1e-3, .1, 1.0):
+        epsilon = choice_epsilon(mu)
+        assert np.isclose(2 * stats.norm.ppf(stats.logistic.cdf(epsilon / 2)), mu) and epsilon < mu / .57

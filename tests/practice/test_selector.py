@@ -330,7 +330,7 @@ def test_a_release_can_be_asked_again():
 
 def test_parameters_are_keyword_only_and_survive():
     with pytest.raises(TypeError): DPKnockoffSelector("moments")
-    assert len(OWN) == 17
+    assert len(OWN) == 18
     model = moments(ranges={"x0": (-1, 1)}, statistic=Statistic("ols"), s="sdp", rounds=2)
     fresh = clone(model)
     assert fresh.get_params() == model.get_params() and fresh is not model

@@ -45,7 +45,7 @@ def test_a_trial_is_a_function_of_its_number_and_its_cell():
 def test_the_file_is_what_the_code_gives():
     header, file = load_arrays(FILE, "products_trials")
     rates = file["rates"]
-    assert rates.shape == (len(CELLS), 200, 4)
+    assert rates.shape == (len(CELLS), 60, 4)
     again = products_cell(CELLS[9], 2)
     assert np.allclose(again, rates[9, :2]) or header["made_with"] != made_with()
 

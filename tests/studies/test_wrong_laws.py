@@ -42,8 +42,9 @@ def test_the_file_is_what_the_code_gives(name):
     header, files = load_arrays(RESULTS / "wrong_laws.npz", "wrong_laws")
     study = WRONG_LAWS[name]()
     assert header["labels"][name] == list(study.cells)
-    assert files[name].shape == (len(study.cells), 3, study.trials)
-    again = next(iter(study.cells.values()))(study.trials - 1)
+    cells, rates, trials = files[name].shape
+    assert (cells, rates) == (len(study.cells), 3) and trials >= 15
+    again = next(iter(study.cells.values()))(trials - 1)
     assert np.shape(again) == (3,) and 0 <= min(again[:2]) <= max(again[:2]) <= 1
     if header["made_with"] == made_with():
         assert np.allclose(again, files[name][0, :, -1], equal_nan=True)
