@@ -158,7 +158,6 @@ def test_exported_code_is_one_line_with_its_signatures():
     assert summary == ('<code><a href="reference/a.b.html#dp_knockoff.a.b.f">f</a>(x, y=1)</code><br>'
                        "<code>C(a, b)</code><br><code>LIMIT</code>")
     assert "return x < y" in text and text.count("details") == 2
-    assert "<summary>Imports</summary>" in build_docs.exported(cell("#| export\nimport a"), {})
     assert "Code of the module, 2 lines" in build_docs.exported(cell("#| export\n_a = 1\n_b = 2"), {})
     assert "and 1 more" in build_docs.exported(cell("#| export\nA = 1\nB = 1\nC = 1\nD = 1"), {})
 
@@ -223,12 +222,14 @@ def test_chapters_are_linked_by_their_numbers():
     assert link == f"See [chapter {number}](06_threshold.ipynb), `chapter {number}`."
     assert build_docs.prose("05_statistics", 1, "chapter 99", {}) == "chapter 99"
     assert build_docs.prose("06_threshold", 0, "# T\n> S", {}).startswith("(06_threshold-top)=\n# 6. T\n")
+    assert site_pages.numbered("a4_bibliography", "Appendix A4: Works") == "A4. Works"
     assert site_pages.shown_number("a4_bibliography") == "A4" and not site_pages.shown_number("flights")
 
 
 @pytest.mark.parametrize("text, shown", [
     ("[Theorem 06.1](x)", "[Theorem 6.1](x)"), ("Lemma 06.2 and 06.3", "Lemma 6.2 and 6.3"),
-    ("[06.2](#x)", "[6.2](#x)"), ("Theorem 16.2", "Theorem 16.2"), ("at 0.5", "at 0.5"),
+    ("[06.2](#x)", "[6.2](#x)"),
+    ("so (06.2)", "so (6.2)"), ("f(0.25)", "f(0.25)"), ("Theorem 16.2", "Theorem 16.2"), ("at 0.5", "at 0.5"),
 ])
 def test_statements_have_no_leading_zero_on_the_site(text, shown): assert tags.shown(text) == shown
 

@@ -145,6 +145,7 @@ def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: 
             note = notes.get(cell["id"])
             above = f"({reference.cell_anchor(stem, cell)})=\n" + (f"{{.cell-note}}\n{note}" if note else "")
             if nbs.has(cell, *nbs.EXPORTED) and not cell["outputs"]:
+                if only_imports(cell): continue  # what the module needs, not the reader
                 cells.append(markdown(f"{cell['id']}-code", f"{above}\n\n{exported(cell, links)}"))
                 continue
             shown = described(folded(cell)) | {"source": nbs.code(cell["source"])}
@@ -178,7 +179,7 @@ def exported(cell: dict, links: dict) -> str:
     shown = "<br>".join(f"<code>{signature(name, text, links)}</code>" for name, text in found[:SIGNATURES])
     if len(found) > SIGNATURES: shown += f" and {len(found) - SIGNATURES} more"
     count = nbs.code(cell["source"]).count("\n") + 1
-    shown = shown or ("Imports" if only_imports(cell) else f"Code of the module, {count} lines")
+    shown = shown or f"Code of the module, {count} lines"
     code = reference.directive("code-block", "python", nbs.code(cell["source"]), domain="", ticks=4)
     fold = f'<details class="source exported"><summary>{shown}</summary>\n\n{code}\n\n</details>'
     return f"::::::{{container}} fold\n\n{fold}\n\n::::::"
@@ -227,7 +228,7 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
     "A markdown cell with a styled subtitle, a download, and links that work on the site"
     if index == 0:
         download = f"{{.download}}\n{{download}}`This page as a notebook <../../{where(stem)}>`\n"
-        if number := site_pages.shown_number(stem): source = re.sub(r"\A# ", f"# {number}. ", source)
+        source = re.sub(r"\A# [^\n]*", lambda m: f"# {site_pages.numbered(stem, m[0][2:])}", source)
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
         source = source.rstrip("\n") + "\n\n" + download
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))

@@ -6,7 +6,11 @@ import notebooks as nbs
 
 HOME, EXTENDING = nbs.ROOT / "docs" / "home.md", nbs.ROOT / "docs" / "extending.md"
 GUARANTEES = nbs.ROOT / "tests" / "saved" / "guarantees.json"
+METHODS = {"none": "No privacy", "one": "Method I", "two": "Method II", "moments": "The moments filter",
+           "labels": "The labels filter", "products": "The products filter",
+           "tests": "Tests with a public distribution"}
 GUIDE = "Developer guide"
+OWN = re.compile(r"^(Appendix|Chapter) \w+[:.] ")  # a number that a title has already
 NUMBER = re.compile(r"^([aA]?)0*(\d+)$")
 
 
@@ -15,10 +19,15 @@ def shown_number(stem: str) -> str:
     return NUMBER.sub(lambda m: m[1].upper() + m[2], nbs.number_of(stem))
 
 
+def numbered(stem: str, name: str) -> str:
+    "The title of a chapter with its number"
+    number = shown_number(stem)
+    return f"{number}. {OWN.sub('', name)}" if number else name
+
+
 def title(stem: str, book: dict) -> str:
     "A notebook's title with its number"
-    number, (name, _) = shown_number(stem), nbs.title_of(book, stem)
-    return f"{number}. {name}" if number else name
+    return numbered(stem, nbs.title_of(book, stem)[0])
 
 
 def parts(books: dict, project: list) -> dict:
@@ -64,8 +73,9 @@ def guarantees() -> str:
     for case, rules in cases.items():
         asked = {rule: lines for rule, lines in rules.items() if rule != "release"} or rules
         first, *others = asked.values()
+        word, *options = case.split(", ")
         shared = [line for line in first if all(line in lines for lines in others)]
-        text += [f"## {case[:1].upper()}{case[1:]}", "\n".join(f"- {line}" for line in shared)]
+        text += [f"## {', '.join([METHODS[word], *options])}", "\n".join(f"- {line}" for line in shared)]
         own = [(rule, [line for line in lines if line not in shared]) for rule, lines in asked.items()]
         text.append("\n".join(f"- **{rule}**: {' '.join(lines)}" for rule, lines in own if lines))
     return "\n\n".join(filter(None, text)).replace("<=", r"\<=").replace("E[", r"E\[") + "\n"

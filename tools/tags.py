@@ -13,7 +13,8 @@ OPEN, SHUT = re.compile(r"<!--\s*statement\s*$"), re.compile(r'-->(?:<a id="([^"
 FIELD = re.compile(rf"({'|'.join(FIELDS)}):\s*(.*)")
 QUOTE = re.compile(r"^> ?")
 PROOF = re.compile(r"^(?:> ?)?\s*(?:\*\*|\*|_)Proof\b")
-NUMBERED = re.compile(r"(?<=\[)0(?=\d\.\d+\]\()|(?<=[a-z][ \N{NO-BREAK SPACE}])0(?=\d\.\d)")
+NUMBERED = re.compile(r"(?<=\[)0(?=\d\.\d+\]\()|(?<=\()0(?=\d\.\d+\))"
+                      r"|(?<=[a-z][ \N{NO-BREAK SPACE}])0(?=\d\.\d)")
 QED = re.compile(r"\$?\\(?:square|blacksquare|Box)\s*\$?")
 
 
