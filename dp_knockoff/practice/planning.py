@@ -763,8 +763,9 @@ class Plan:
         "A sentence, if the range is too wide for an answer"
         if self.high <= _SURE * self.low: return ""
         factor = f"{self.high / self.low:,.0f}" if np.isfinite(self.high) else "any"
-        return (f"This is no answer: sizes within a factor of {factor} fit what is known, and {_SURE} would be "
-                "one. Say more of the table (spread, correlation, signals, share), or plan for the larger size.")
+        return (f"This is no answer: sizes within a factor of {factor} fit what is known, and {_SURE} "
+                "would be one. Say more of the table (spread, correlation, signals, share), or plan "
+                "for the larger size.")
 
 def plan(
     e,                   # the setting one assumes: an Experiment, or a Scenario (whose rows are not used)
