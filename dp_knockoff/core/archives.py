@@ -142,6 +142,7 @@ def archive_kind(
 _CLASSES = { # which class, in which module of the package, reads which kind of archive
     "moments": ("data.moments", "Moments"), "clipped moments": ("data.moments", "ExactMoments"),
     "private moments": ("filters.estimate", "PrivateMoments"),
+    "private scores": ("filters.link", "LinkedMoments"),
     "private products": ("filters.products_method", "ProductsRelease"),
     "private tests": ("filters.law_tests", "LawTestsRelease"),
 }

@@ -295,6 +295,7 @@ def test_saved_and_read_again(word, tmp_path):
     r = method.release(X, y, **DRAW)
     again = load_release(r.save(tmp_path / "r.npz"))
     assert type(again) is LinkedMoments and same_fields(r, again) and str(select(r)) == str(select(again))
+    assert "LinkedMoments.load" in refusal(open_source, str(tmp_path / "r.npz"))
     object.__setattr__(r, "link", "probit")
     assert "probit" in refusal(LinkedMoments.load, r.save(tmp_path / "wrong.npz"))
 
