@@ -145,7 +145,7 @@ def test_6_no_traceback_of_a_cluster_shows_a_cell():
     assert "SECRET" not in said
 
 
-@pytest.mark.parametrize("cell", [10**400, -(10**400), 1 + 2j, np.complex64(1 + 2j)])
+@pytest.mark.parametrize("cell", [10**400, -(10**400), 1 + 2j, np.complex64(1 + 2j), np.ma.masked])
 @pytest.mark.parametrize("where", ["X", "y"])
 def test_the_selector_says_nothing_of_one_cell(cell, where, recwarn):
     "scikit-learn converts objects with a warning, or lets an OverflowError through"
@@ -157,7 +157,7 @@ def test_the_selector_says_nothing_of_one_cell(cell, where, recwarn):
         s.partial_fit(table[["a"]], table["y"])
     except InputError as error:
         assert error.one_row and "SECRET" not in str(error)
-    assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]
+    assert not [str(warning.message) for warning in recwarn]
 
 
 # 7: sums of releases

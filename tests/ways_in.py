@@ -435,7 +435,11 @@ def polars_of(columns, how="typed"):
         if how == "objects":
             return made(pl.Series, name, list(values), dtype=pl.Object)
         if how == "inferred":
-            return made(pl.Series, name, values, strict=False)
+            found = made(pl.Series, name, values, strict=False)
+            pairs = zip(values, found.to_list())  # where polars itself took the first cell's type for all
+            if any(type(v) is float and isinstance(w, (int, float)) and v == v != w for v, w in pairs):
+                raise DoesNotFit
+            return found
         if how == "dates" and is_date(name):
             return made(pl.Series, name, made(moments_in_time, values))
         if is_text(name):

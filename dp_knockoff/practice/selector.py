@@ -772,6 +772,7 @@ class DPKnockoffSelector(_Accountable):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings(): # one would reveal something of one row
                 warnings.simplefilter("ignore", RuntimeWarning)
+                warnings.filterwarnings("ignore", ".*masked element")
                 rows = validate_data(self, X, y, reset=first, y_numeric=True, ensure_min_samples=least)
             if any(part.dtype.kind not in "fiub" for part in rows): raise ValueError("not numbers")
         except _WRONG as error:
