@@ -275,6 +275,7 @@ class _PlausibleTable:
 # %% ../../nbs/8_practice/planning.ipynb #29c1a4ad
 _FOUND = 3.0   # |z| from which a variable is found without privacy
 _SIZES = .38   # standard deviation of the logarithm of signals' |z|, over that of a usual one beyond 3 ...
+_MOST_UNLIKE = 1.3 # no more, however many rows there are
 _UNLIKE = .3   # ... give or take this share, in 22 tables
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +299,8 @@ def plant(
     support = np.zeros(len(variables), bool)
     support[rng.choice(len(variables), signals, replace=False)] = True
     score, usual = np.zeros(len(X)), np.sqrt((rows or len(X)) * share / (1 - share) / signals)
-    differ = max(_SIZES * np.log(usual / _FOUND), .1) * rng.uniform(1 - _UNLIKE, 1 + _UNLIKE)
+    differ = np.clip(_SIZES * np.log(usual / _FOUND), .1, _MOST_UNLIKE)
+    differ *= rng.uniform(1 - _UNLIKE, 1 + _UNLIKE)
     for j in np.flatnonzero(support):
         own = X[:, variables.columns([j])]
         part = (own - own.mean(0)) / np.maximum(own.std(0), 1e-12) @ rng.standard_normal(own.shape[1])
@@ -763,9 +765,8 @@ class Plan:
         "A sentence, if the range is too wide for an answer"
         if self.high <= _SURE * self.low: return ""
         factor = f"{self.high / self.low:,.0f}" if np.isfinite(self.high) else "any"
-        return (f"This is no answer: sizes within a factor of {factor} fit what is known, and {_SURE} "
-                "would be one. Say more of the table (spread, correlation, signals, share), or plan "
-                "for the larger size.")
+        return (f"This is no answer: sizes within a factor of {factor} fit what is known, and {_SURE} would "
+                "be one. Say more of the table (spread, correlation, signals, share) or take the larger one.")
 
 def plan(
     e,                   # the setting one assumes: an Experiment, or a Scenario (whose rows are not used)

@@ -228,7 +228,7 @@ def test_table_report_and_files(capsys):
     found = json.loads(Path("r.json").read_text())
     table = pl.read_csv("r.csv")
     assert table.columns == ["variable", "W", "sign", "selected", "estimate", "se", "low", "high", "pvalue",
-                             "guarantee", "diagnosis", "simulation"]
+                             "guarantee", "diagnosis", "simulation", "response"]
     assert set(table["simulation"]) == {"NOT private"} and set(table["guarantee"]) == {said(found)}
     chosen = table.filter(pl.col("selected") == 1)
     for name in ("estimate", "se", "low", "high", "pvalue"):
@@ -406,7 +406,7 @@ def test_a_ledger_is_created_shown_and_charged(capsys):
         ("moments", "1 row", 2.0, False), ("moments", "1 row", 1.0, True)]
     before = Path("l.jsonl").read_bytes()
     lines = run(capsys, "ledger", "l.jsonl")[1].splitlines()
-    assert len(lines) == 3 and "2 releases" in lines[0] and "simulation: NOT private" in lines[2]
+    assert len(lines) == 4 and "2 releases" in lines[0] and "simulation: NOT private" in lines[2]
     dry = run(capsys, *charged, "--dry-run")[1].splitlines()
     assert dry[-1] == lines[0] and Path("l.jsonl").read_bytes() == before
 
@@ -1124,9 +1124,9 @@ def test_plan_prints_an_answer(capsys, method, head):
 
 def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
     argv = ["plan", "--dictionary", "design.toml", "--epsilon", "2", "--response-bound", "8", "--fdr", ".4",
-            "--share", ".3", "--signals", "3"]
+            "--share", ".3", "--signals", "3", "--power", ".6"]
     code, out, err = run(capsys, *argv)
-    assert code == 0 and err == "" and out.startswith("Method products: power 0.8 needs about n = ")
+    assert (code, err) == (0, "") and out.startswith("Method products: power 0.6 needs about n = ")
     assert "Nothing was read, nothing was spent" in out and "rows drawn from the public distribution" in out
     moments = [*argv, "--method", "moments", "--row-bound", "1.5", "--rule", "bh", "--power", ".5"]
     assert run(capsys, *moments)[1].startswith("Method moments: power 0.5 needs")

@@ -143,7 +143,7 @@ def test_a_planted_response_is_explained_as_told(rate):
         nulls = KNOWN.variables.columns(np.flatnonzero(~found.support))
         exact = np.linalg.lstsq(design, found.fit, rcond=None)[0][1:]
         assert np.abs(exact[nulls]).max() < 1e-8  # the fit is a function of the signals alone
-        if rate: assert set(np.unique(found.y)) == {0, 1} and abs(found.y.mean() - rate) < .03
+        if rate: assert set(np.unique(found.y)) == {0, 1} and abs(found.y.mean() - rate) < .06
         else: assert abs(found.y.std() - 1) < .05
 
 
