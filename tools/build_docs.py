@@ -30,12 +30,12 @@ PROJECT = [nbs.ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "CONTRIBU
 PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/[\w/]+\.py\)")   # in the map: a name with its module
-CELL = re.compile(r"\]\((?:[\w.]+/)*(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
+CELL = re.compile(r"\]\((?:(?:[\w.]+/)*(\w+)\.ipynb)?#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
 KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
 PLACE = re.compile(  # a statement, or a work that is cited
     rf"\]\((?:[\w.]+/)*\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
 CHAPTER = re.compile(PROSE.pattern + r"|\b[Cc]hapter (\d{1,2})\b", re.MULTILINE | re.DOTALL)
-SECTION = re.compile(r"(\]\((?:[\w.]+/)*\w+\.ipynb#)([^)\s]+)(?=\))")  # a heading, as Jupyter names it
+SECTION = re.compile(r"(\]\((?:(?:[\w.]+/)*\w+\.ipynb)?#)([^)\s]+)(?=\))")  # a heading, as Jupyter names it
 CAPTION = re.compile(r"^(\*\*Figure \d+\.\*\*)", re.MULTILINE)
 SHORT = 4  # lines of code above a picture that are shown without being asked for
 SIGNATURES = 3  # the most that a folded cell shows
@@ -232,10 +232,14 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
         source = source.rstrip("\n") + "\n\n" + download
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
-    parts[::2] = [CAPTION.sub(r"{.caption}\n\1", part) for part in parts[::2]]
-    parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
-    source = SECTION.sub(lambda m: m[1] + re.sub(r"[^\w-]", "", m[2]).lower(), "".join(parts))
-    return nbs.relink(chaptered(linked(source, links)), moved, folder(stem))
+    parts[::2] = [placed(CAPTION.sub(r"{.caption}\n\1", part), stem) for part in parts[::2]]
+    return nbs.relink(chaptered(linked("".join(parts), links)), moved, folder(stem))
+
+
+def placed(text: str, stem: str) -> str:
+    "Links to cells, statements, works and headings, as the site names them"
+    text = CELL.sub(lambda m: f"](#{m[1] or stem}-cell-{m[2]})", text)
+    return SECTION.sub(lambda m: m[1] + re.sub(r"[^\w-]", "", m[2]).lower(), PLACE.sub(r"](#\1)", text))
 
 
 def where(stem: str) -> str:
