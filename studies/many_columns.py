@@ -15,7 +15,7 @@ from dp_knockoff.selection.release import select
 
 RESULTS = Path(__file__).resolve().parent / "results" / "many_columns.md"
 SIGNALS, BLOCK = 20, 500
-CELLS = ((500, 5_000, 20), (2_000, 8_000, 10), (10_000, 20_000, 2)) # columns, rows, datasets
+CELLS = ((500, 5_000, 20), (2_000, 8_000, 4), (10_000, 20_000, 1)) # columns, rows, datasets
 FIRST_TRIAL = 1000 # datasets below it were used to choose the constants
 
 
@@ -54,7 +54,7 @@ def trial(p, n, k):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", type=int, help="of each setting; default: 20, 10 and 2")
+    parser.add_argument("--datasets", type=int, help="of each setting; default: 20, 4 and 1")
     args = parser.parse_args()
     lines = [f"""# Thousands of columns
 

@@ -7,7 +7,8 @@ from dp_knockoff.core.archives import check_place, load_arrays, save_arrays
 from trials import made_with
 
 RESULTS = Path(__file__).resolve().parent / "results"
-STUDIES = ("trials", "moments_trials", "ordinary", "products_trials", "law_trials", "rivals", "wrong_laws")
+STUDIES = ("trials", "moments_trials", "ordinary", "links", "products_trials", "law_trials", "rivals",
+           "wrong_laws")
 
 
 def main() -> None:

@@ -42,10 +42,7 @@ def check_place(path) -> Path:
     return path
 
 # %% ../../nbs/core/archives.ipynb #1a547cb9
-def write_whole(
-    path,   # where to
-    write,  # f(path) that writes a file
-) -> Path:  # the path written
+def write_whole(path, write) -> Path:
     "Write a file beside its destination and move it there: completely or not at all"
     path = Path(path)
     try:

@@ -86,18 +86,13 @@ def reason(error) -> str:
     return str(error).strip().split("\n")[0].rstrip(".")[:120] or type(error).__name__
 
 @contextmanager
-def border(
-    explain, # f(error) -> the InputError to be raised in its place
-):
-    "Context of foreign code: whatever it raises becomes one sentence, which repeats no cell"
+def border(explain):
+    "Context of foreign code: whatever it raises becomes the InputError explain(error), which repeats no cell"
     try: yield
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError): raise
     except BaseException as error: raise explain(error) from None # a panic of polars is no Exception
 
-def guarded(
-    items,   # an iterable of somebody else's
-    explain, # f(error) -> the InputError to be raised in its place
-):
+def guarded(items, explain):
     "The same items; making and advancing the iterator is foreign code"
     with border(explain): items = iter(items)
     while True:
@@ -109,10 +104,8 @@ def guarded(
 # %% ../../nbs/core/errors.ipynb #b0a1c205
 ONE_ROW = {} # what one row of the data can have refused: {where it is refused: when}
 
-def one_row_decides(
-    when: str, # in which case, for the list in SECURITY.md
-):
-    "Register a function that makes such a refusal; its errors carry the description"
+def one_row_decides(when: str):
+    "Register a function that makes such a refusal; its errors, and SECURITY.md, say in which case"
     def known(make):
         ONE_ROW[f"{make.__module__.split('.', 1)[-1]}.{make.__qualname__}"] = when
         @wraps(make)
@@ -124,20 +117,14 @@ def one_row_decides(
     return known
 
 # %% ../../nbs/core/errors.ipynb #d3d29791
-def listed(
-    names,         # of columns, files, ...
-    most: int = 6, # how many to show
-) -> str:
+def listed(names, most: int = 6) -> str:
     "Names for a message, cut short if there are many"
     names = list(names)
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "")
 
 # %% ../../nbs/core/errors.ipynb #7c1e5a91
-def guess(
-    word,    # what was written
-    options, # what is there
-) -> str:    # " (did you mean 'wage'?)", or nothing
+def guess(word, options) -> str:
     "What may have been meant, to be put behind the word"
     bare, words = str(word).lstrip("-"), {str(option).lstrip("-"): str(option) for option in options}
     begun = [name for name in words if len(bare) > 2 and name.startswith(bare)]
@@ -145,11 +132,7 @@ def guess(
     return f" (did you mean {words[close[0]]!r}?)" if close else ""
 
 # %% ../../nbs/core/errors.ipynb #397e7236
-def check_fraction(
-    name: str,    # argument's name, as the user spelled it
-    value,        # what the user passed
-    remedy: str,  # the rest of the sentence: what to pass instead
-) -> float:       # the value, as a float
+def check_fraction(name: str, value, remedy: str) -> float:
     "A number strictly between 0 and 1, or a sentence"
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 1e-12 < value < 1:
         raise InputError(name, value, "is not a number strictly between 0 and 1", remedy)
@@ -182,11 +165,7 @@ def check_count(
     return int(value)
 
 # %% ../../nbs/core/errors.ipynb #23916a69
-def check_given(
-    name: str,    # argument's name
-    value,        # what the user passed, or None
-    remedy: str, # what to pass
-):                # the value
+def check_given(name: str, value, remedy: str):
     "Anything but None, or a sentence"
     if value is None: raise InputError(name, problem="is missing", remedy=remedy)
     return value

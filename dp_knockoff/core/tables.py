@@ -96,12 +96,13 @@ class Table:
         return (f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>{note}')
 
     def to_frame(self,
-        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+        library: str | None = None, # "pandas" or "polars"; default: the likely one, or the first installed
+        likely: str | None = None,  # that the data came in
     ):
         "The table as a data frame, its numbers as they are"
         check_option("library", library, [None, "pandas", "polars"])
         columns = {name: [row[k] for row in self.rows] for k, name in enumerate(self.head)}
-        for name in [library] if library else ["pandas", "polars"]:
+        for name in [library] if library else [likely or "pandas", "pandas", "polars"]:
             try: module = __import__(name)
             except ImportError: continue
             return module.DataFrame(columns)
@@ -155,9 +156,7 @@ def svg_rows(
 # %% ../../nbs/core/tables.ipynb #b0a1c402
 _FORMULA = tuple("=+-@\t\r") # with which a cell begins that a spreadsheet would run
 
-def csv_text(
-    lines, # of cells
-) -> str:
+def csv_text(lines) -> str:
     "Lines of a CSV file in which no cell is a formula"
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([map(_harmless, line) for line in lines])

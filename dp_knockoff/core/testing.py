@@ -75,11 +75,14 @@ def smallest_rate(
     alpha: float = ALPHA, # false-alarm rate
 ) -> float:
     "The smallest average of so many observations that `assert_rate_at_most` refuses"
-    low, high = bound, 1.0
-    while high - low > 1e-9: # an average is refused from some point on
+    def refused(mean): return fires(assert_rate_at_most, np.full(trials, mean), bound, alpha)
+    return _first(refused, bound, 1.0)
+
+def _first(holds, low: float, high: float) -> float:
+    "From where on something holds, to nine digits"
+    while high - low > 1e-9:
         middle = (low + high) / 2
-        refused = fires(assert_rate_at_most, np.full(trials, middle), bound, alpha)
-        low, high = (low, middle) if refused else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 # %% ../../nbs/core/testing.ipynb #fd955552
@@ -92,12 +95,9 @@ def detected_rate(
     "A true rate from which on `assert_rate_at_most` fires with at least this probability, whatever the law"
     from scipy.special import rel_entr
     alarm = smallest_rate(trials, bound, alpha)
-    low, high = alarm, 1.0
-    while high - low > 1e-9: # the chance of an average below the alarm falls as the true rate rises
-        rate = (low + high) / 2
-        missed = np.exp(-trials * float(rel_entr(alarm, rate) + rel_entr(1 - alarm, 1 - rate)))
-        low, high = (low, rate) if missed <= 1 - power else (rate, high)
-    return high
+    def caught(rate): # the chance of an average below the alarm falls as the true rate rises
+        return np.exp(-trials * float(rel_entr(alarm, rate) + rel_entr(1 - alarm, 1 - rate))) <= 1 - power
+    return _first(caught, alarm, 1.0)
 
 # %% ../../nbs/core/testing.ipynb #83786303
 def assert_same_law(
@@ -126,12 +126,8 @@ def detected_scale(
     "A factor on the standard deviation of normal observations from which on `assert_same_law` fires"
     from scipy.special import ndtri
     needed = -ndtri(alpha / (4 * columns)) + ndtri(power)
-    low, high = 1.0, 100.0
-    while high - low > 1e-9: # the mean squares differ by more standard errors as the factor grows
-        f = (low + high) / 2
-        errors = (f**2 - 1) / np.sqrt(2 * f**4 / a + 2 / b)
-        low, high = (low, f) if errors >= needed else (f, high)
-    return high
+    def caught(f): return (f**2 - 1) / np.sqrt(2 * f**4 / a + 2 / b) >= needed # in standard errors
+    return _first(caught, 1.0, 100.0)
 
 # %% ../../nbs/core/testing.ipynb #c3fbe1fb
 def refusal(f, *args, **kwargs) -> str:

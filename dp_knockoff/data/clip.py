@@ -160,11 +160,7 @@ _LEAST_ROWS = 512  # but never fewer rows than this: products of few rows are sl
 _TOGETHER = 2**12  # numbers that an operation by columns takes at once
 _memory = threading.local()
 
-def scratch(
-    name: str,    # what it is for: two arrays in use at the same time have different names
-    rows: int,    # of the array
-    columns: int, # of the array
-) -> np.ndarray:
+def scratch(name: str, rows: int, columns: int) -> np.ndarray:
     "An array whose entries mean nothing yet: inside `sum_parts` the same memory again and again, else fresh"
     if not getattr(_memory, "reused", False): return np.empty((rows, columns))
     held = getattr(_memory, name, None)
@@ -184,10 +180,7 @@ def sum_parts(
     try: return reduce(add, (some(slice(i, i + size)) for i in range(0, n, size)))
     finally: _memory.reused = False
 
-def with_room(
-    X: np.ndarray, # rows
-    columns: int,  # how many more
-) -> np.ndarray:
+def with_room(X: np.ndarray, columns: int) -> np.ndarray:
     "The rows with empty columns beside them, in `scratch` memory; if they lie there, nothing is copied"
     A = scratch("rows", len(X), X.shape[1] + columns)
     A[:, :X.shape[1]] = X # NumPy sees it if these are the same numbers
@@ -208,11 +201,7 @@ def by_column(
     parts = (A[:whole].reshape(-1, row.size), row.ravel()), (A[whole:], row[0])
     for part, by in parts: f(part, by, out=part)
 
-def within(
-    A: np.ndarray, # rows, changed in place
-    low,           # for each of the first columns: nothing stays below
-    high,          # and nothing above
-) -> None:
+def within(A: np.ndarray, low, high) -> None:
     "Values beyond the limits of their columns become the limits"
     by_column(np.maximum, A, low, -np.inf)
     by_column(np.minimum, A, high, np.inf)
@@ -271,11 +260,7 @@ def _row_sums(sums: str, A, B) -> np.ndarray:
 # %% ../../nbs/data/clip.ipynb #610fa72d
 _LIMIT = 4.0**BITS # squared bound, in squared steps
 
-def on_grid(
-    Z: np.ndarray, # clipped rows of the design
-    t: np.ndarray, # their clamped responses
-    clip: Clip,    # the bounds
-) -> np.ndarray:   # (n, d + 1): rows and responses in steps; whole numbers, as float64
+def on_grid(Z: np.ndarray, t: np.ndarray, clip: Clip) -> np.ndarray:
     "Rows and responses as whole numbers of public steps, within bounds; inside `sum_parts` in their place"
     if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite") # then w, and so t, is NaN
     A = with_room(Z, 1)
@@ -289,8 +274,6 @@ def on_grid(
         too_long = too_long[squared_norms(A[too_long]) > _LIMIT]
     return A
 
-def squared_norms(
-    A: np.ndarray, # rows and responses in steps, as `on_grid` makes them
-) -> np.ndarray:
+def squared_norms(A: np.ndarray) -> np.ndarray:
     "Squared norms of the rows, in squared steps: exact"
     return _row_sums("ij,ij->i", A[:, :-1], A[:, :-1])

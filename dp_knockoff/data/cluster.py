@@ -125,12 +125,7 @@ def is_dask(data) -> bool:
     return type(data).__module__.split(".")[0] in ("dask", "dask_expr")
 
 # %% ../../nbs/data/cluster.ipynb #f87bfce3
-def open_dask(
-    data,          # a Dask array or data frame
-    target,        # the response: a Dask array; for a data frame, the name of a column
-    columns=None,  # the features wanted; for arrays, one name per column
-    encoding=None, # turns columns into numbers by public rules
-) -> Reader:
+def open_dask(data, target, columns=None, encoding=None) -> Reader:
     "A reader of a Dask collection; its progress is reported once, at the end"
     need("dask")
     if hasattr(data, "rechunk"): return _open_array(data, target, columns, encoding)

@@ -37,17 +37,13 @@ from dp_knockoff.data.rows import (
 __all__ = ['Column', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../../nbs/data/dictionary.ipynb #04bb1fc9
-def _word(
-    level, # text, number or truth value
-) -> str:
+def _word(level) -> str:
     "How a level is written in the name of its column"
     if isinstance(level, str): return level
     if isinstance(level, (bool, np.bool_)): return str(bool(level)).lower()
     return str(int(level)) if float(level).is_integer() else repr(float(level))
 
-def _numbers_of(
-    pairs: list, # of a value and the position of the level that it means
-) -> dict:       # number: position
+def _numbers_of(pairs: list) -> dict:
     "What the values are as numbers, in float64 and as float32 would round them"
     exact = _alone((as_number(value), j) for value, j in pairs)
     with np.errstate(over="ignore"):
@@ -131,6 +127,11 @@ class Column:
     def stand_in(self) -> float:
         "The number for what is missing or is none: `missing`, or the middle of the range, or 0"
         return self.missing if self.missing is not None else sum(self.range or (0.0,)) / 2
+
+    @property
+    def reference(self) -> str | None:
+        "The level that has no column, as its column would be called"
+        return None if self.levels is None else f"{self.name}={_word(self.levels[0])}"
 
     @property
     def mean_square(self) -> float:
@@ -360,20 +361,13 @@ def _position(column: Column, given) -> int | None:
                 None)
 
 # %% ../../nbs/data/dictionary.ipynb #f416f6bf
-def _meant(
-    word,    # what was written
-    options, # what is there
-) -> str:
+def _meant(word, options) -> str:
     "The remedy: what may have been meant, or all there is"
     close = difflib.get_close_matches(str(word), [str(option) for option in options], n=1)
     if close: return f"did you mean {close[0]!r}?"
     return f"there is {listed(options)}" if options else "there is none"
 
-def join_groups(
-    groups,          # {name: [columns, or variables]}
-    names,           # the columns there are
-    variables: dict, # columns that are one variable already: {name: columns}
-) -> dict:           # {name: columns}, in the order of the columns
+def join_groups(groups, names, variables: dict) -> dict:
     "Columns and variables that are joined into one variable each; the other variables stay"
     if not isinstance(groups, dict):
         raise InputError("groups", groups, "is not a dict", "pass {name: [columns]}")
@@ -435,22 +429,15 @@ def _check_labels(columns: dict, target) -> None:
 # %% ../../nbs/data/dictionary.ipynb #392d3bd2
 class _Encoding:
     "Columns become numbers by the facts about them; a subclass has where, target, facts and column(name)"
-    def knows(self,
-        name: str, # a column of the data
-    ) -> bool:
+    def knows(self, name: str) -> bool:
         "Is anything said about this column?"
         return name in self.facts or name == self.target
 
-    def kind(self,
-        name: str, # a column of the data
-    ) -> str:
+    def kind(self, name: str) -> str:
         "What a file without types holds there: text, or a number"
         return self.column(name).kind
 
-    def check_columns(self,
-        where: str, # the table, for messages
-        names,      # its columns that are to be features
-    ) -> None:
+    def check_columns(self, where: str, names) -> None:
         "Every feature must be known, and none be the response"
         unknown = [name for name in map(str, names) if not self.knows(name)]
         if unknown:
@@ -465,11 +452,7 @@ class _Encoding:
             raise InputError(where, problem=f"holds the response {self.target!r} among its features",
                              remedy="leave it out with columns=[...]")
 
-    def check_type(self,
-        where: str, # the table, for messages
-        name: str,  # its column
-        dtype,      # and the type of that, as narwhals calls it
-    ) -> None:
+    def check_type(self, where: str, name: str, dtype) -> None:
         "A factor may be text, categories, truth values or numbers; other columns are numbers, or dates"
         kind = type_of(dtype)
         if kind not in self.column(name).accepts: raise self._other_type(where, name, dtype, kind)
@@ -485,10 +468,7 @@ class _Encoding:
         return InputError(f"column {name!r}", problem=problem,
                           remedy=f"{remedy}, or leave it out with columns=[...]")
 
-    def design(self,
-        names,   # columns of the data
-        columns, # their values in a block of rows: arrays, or series as narwhals sees them
-    ) -> np.ndarray:
+    def design(self, names, columns) -> np.ndarray:
         "The encoded columns of a block of rows, in float64"
         known, columns = [self.column(name) for name in names], list(columns)
         ends = np.cumsum([len(column.encoded) for column in known])
@@ -497,9 +477,7 @@ class _Encoding:
             column.encode(values, out[end - len(column.encoded):end])
         return out.T
 
-    def answers(self,
-        column, # the responses of a block of rows: an array, or a series
-    ) -> np.ndarray:
+    def answers(self, column) -> np.ndarray:
         "The responses in float64, those beyond the range at its ends"
         known = Column("y") if self.target is None else self.column(self.target)
         out = np.empty((1, len(column)))

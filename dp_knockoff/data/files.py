@@ -49,9 +49,7 @@ _LIBRARIES = { # files of other kinds: who reads them into a table, and what tha
     (".json", ".jsonl", ".ndjson"): ("polars.read_ndjson", "polars"),
     (".dta", ".sas7bdat", ".sav"): ("pandas.read_stata, read_sas or read_spss", "pandas pyreadstat")}
 
-def find_files(
-    data,  # a path, a pattern, or a list of them
-) -> list: # paths, as strings
+def find_files(data) -> list:
     "The files that are meant, in order; all must exist and have an ending we read"
     found = []
     for name in [data] if isinstance(data, (str, os.PathLike)) else data:
@@ -99,9 +97,7 @@ def _check_file(path: str) -> None:
 _EXTRAS = {"polars": "files", "pyarrow": "files", "dask": "cluster"}  # what to install for which library
 _POLARS = (1, 37)  # before, an error in the middle of a file ended it early, silently
 
-def need(
-    module: str, # a library
-) -> None:
+def need(module: str) -> None:
     "Say what to install if a reader is not there, or too old"
     try: found = import_module(module)
     except ImportError:
@@ -118,10 +114,7 @@ def _broken(where: str, error) -> InputError:
     return InputError(where, problem="is damaged or ends too early", remedy="write it again",
                       details=reason(error))
 
-def _pieces(
-    batches,  # iterable of tables, pandas, polars or Arrow
-    names, target, where: str, encoding,
-):
+def _pieces(batches, names, target, where: str, encoding):
     "Batches of a file or a query as pieces"
     first = 0
     for batch in batches:
@@ -348,20 +341,12 @@ def several(
 
 # %% ../../nbs/data/files.ipynb #86878e04
 @one_row_decides("code of yours that fails: a query, a function of chunks, the graph of a cluster, a law")
-def fails(
-    what: str, # that was run
-    error,     # and what it raised
-) -> InputError:
+def fails(what: str, error) -> InputError:
     "The sentence about code of the user that failed"
     return InputError(what, problem="fails", remedy="run it on its own to see why",
                       details=f"{type(error).__name__}: {reason(error)}.")
 
-def open_query(
-    query,         # a polars LazyFrame
-    target,        # the response's column
-    columns=None,  # the features wanted; all others if None
-    encoding=None, # turns columns into numbers by public rules
-) -> Reader:
+def open_query(query, target, columns=None, encoding=None) -> Reader:
     "A reader of the rows of a polars query"
     import narwhals.stable.v1 as nw
     need("polars")
@@ -378,9 +363,7 @@ def is_stream(data) -> bool:
     if not hasattr(data, "__arrow_c_stream__") or is_table(data): return False
     return hasattr(type(data), "schema") or hasattr(type(data), "columns") # a series has neither
 
-def stream_of(
-    data, # as `is_stream` knows it
-):        # a reader of Arrow
+def stream_of(data):
     "The batches, from the first"
     need("pyarrow")
     import pyarrow
@@ -395,12 +378,7 @@ def stream_header(data) -> Header:
     if not is_reader(data): reader.close() # DuckDB has one open result at a time
     return Header.of("the stream of Arrow batches", reader.schema.empty_table())
 
-def open_stream(
-    data,          # as `is_stream` knows it
-    target,        # the response's column
-    columns=None,  # the features wanted; all others if None
-    encoding=None, # turns columns into numbers by public rules
-) -> Reader:
+def open_stream(data, target, columns=None, encoding=None) -> Reader:
     "A reader of Arrow batches"
     header = stream_header(data)
     names, label = header.features(target, columns, encoding), header.where
@@ -416,12 +394,7 @@ def _load_npy(path: str) -> np.ndarray:
     _check_file(path)
     with border(partial(_broken, repr(path))): return np.load(path, mmap_mode="r")
 
-def open_npy(
-    paths: list,   # one .npy file of rows
-    target,        # a .npy file of responses, or an array
-    columns=None,  # names of the columns
-    encoding=None, # turns columns into numbers by public rules
-) -> Reader:
+def open_npy(paths: list, target, columns=None, encoding=None) -> Reader:
     "A reader of a NumPy file of rows and one (or an array) of responses"
     if len(paths) > 1:
         raise InputError(repr(paths[0]), problem="cannot be read with other files",

@@ -24,10 +24,7 @@ def fresh_id() -> str:
     "A random name for a pass over the data, or for a release"
     return secrets.token_hex(8)
 
-def joined(
-    mine: tuple,   # ids of one part
-    theirs: tuple, # and of another
-) -> tuple:
+def joined(mine: tuple, theirs: tuple) -> tuple:
     "Ids of a sum; a sentence if something would be added twice"
     if set(mine) & set(theirs):
         raise InputError("these", problem="hold some of the same rows, which would be added twice",

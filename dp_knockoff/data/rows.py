@@ -26,9 +26,7 @@ from ..core.errors import InputError, border, guess, listed, one_row_decides, re
 __all__ = ['TYPE', 'DATES', 'Header', 'type_of', 'Rows', 'Piece', 'bad_values', 'one_blas_thread', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
-def check_unique(
-    names, # of columns
-) -> None:
+def check_unique(names) -> None:
     "No two columns may share a name, and none may be without"
     if any(name is None or isinstance(name, float) and name != name for name in names):
         raise InputError("a column", problem="has no name (None or NaN)", remedy="rename the columns")
@@ -37,10 +35,7 @@ def check_unique(
         raise InputError("column names", problem=f"clash, {listed(twice)} stands more than once",
                          remedy="rename the columns")
 
-def column_names(
-    p: int,     # number of columns
-    names=None, # what the user calls them
-) -> tuple:
+def column_names(p: int, names=None) -> tuple:
     "The names given, checked, or x0, x1, ..."
     remedy = "give one name per column"
     if names is not None and not np.iterable(names):
@@ -51,18 +46,14 @@ def column_names(
     check_unique(names)
     return tuple(names)
 
-def no_names(
-    what: str, # the array
-) -> InputError:
+def no_names(what: str) -> InputError:
     "The refusal of an array whose columns are to be looked up by name"
     return InputError(what,
                       problem="is an array without column names, by which a dictionary knows its columns",
                       remedy="pass columns=[...], one name per column")
 
 # %% ../../nbs/data/rows.ipynb #c5d677e4
-def as_matrix(
-    X, # what the user passed
-) -> np.ndarray:
+def as_matrix(X) -> np.ndarray:
     "An n x p array, or a refusal"
     if hasattr(X, "toarray"): raise InputError("X", problem="is a sparse matrix", remedy="pass X.toarray()")
     if isinstance(X, np.ma.MaskedArray): raise _masked("X")
@@ -72,9 +63,7 @@ def as_matrix(
                          remedy="pass a two-dimensional array, one row per observation")
     return X
 
-def as_vector(
-    y, # what the user passed
-) -> np.ndarray:
+def as_vector(y) -> np.ndarray:
     "A vector of responses, or a refusal"
     if isinstance(y, np.ma.MaskedArray): raise _masked("y")
     y = _as_array(y, InputError("y", problem="has entries of different lengths",
@@ -113,9 +102,7 @@ def _as_column(y):
 # %% ../../nbs/data/rows.ipynb #9a44d867
 TRUTH = {"true": 1.0, "false": 0.0} # words that are numbers
 
-def as_number(
-    value, # a cell: anything
-) -> float:
+def as_number(value) -> float:
     "The number that one cell means: NaN if it is missing, infinite if it is not a number"
     if value is None or type(value).__name__ in ("NAType", "NaTType"): return math.nan
     try: return _as_number(value)
@@ -133,13 +120,11 @@ def _as_number(value) -> float:
 
 _PLAIN = {type(None), float, int, bool, np.float64, np.float32, np.int64, np.bool_} # NumPy agrees on them
 
-def as_floats(
-    block: np.ndarray, # a matrix or a vector
-) -> np.ndarray:
+def as_floats(block: np.ndarray) -> np.ndarray:
     "The block in float64, each cell by itself: NaN where it is missing, infinite where it is not a number"
     if block.dtype.kind in "fiub": return _quietly(block)
     if block.dtype.kind in "mMV": return np.full(block.shape, math.inf)
-    cells = block.ravel().tolist() if block.dtype != object else block.ravel()
+    cells = block.ravel().tolist()
     if block.dtype == object and set(map(type, cells)) <= _PLAIN:
         try: return _quietly(block)
         except OverflowError: pass # an integer beyond float64 becomes the largest number there is
@@ -155,10 +140,7 @@ def is_table(data) -> bool:
     from narwhals.stable.v1.dependencies import is_into_dataframe
     return is_into_dataframe(data)
 
-def check_aligned(
-    X, # the design
-    y, # the response
-) -> None:
+def check_aligned(X, y) -> None:
     "A pandas table and series with different indexes are not the same rows"
     mine, theirs = getattr(X, "index", None), getattr(y, "index", None)
     if hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs):
@@ -295,10 +277,8 @@ def _no_number(column: str, where: str, dtype) -> InputError:
                              "per category, or leave it out with columns=[...]")
 
 # %% ../../nbs/data/rows.ipynb #b0a1c302
-def plain(
-    column, # an array, or a series as narwhals sees it
-):          # float64, a series of text, or an array of objects or text
-    "A column in one of three forms, which only its type decides"
+def plain(column):
+    "A column as float64, a series of text, or an array of objects or text: only its type decides"
     if isinstance(column, np.ndarray): return as_floats(column) if column.dtype.kind in "fiub" else column
     import narwhals.stable.v1 as nw
     native, library = column.to_native(), column.implementation
@@ -317,17 +297,13 @@ def _numbers_of(column, native, library) -> np.ndarray:
     if isinstance(native.dtype, np.dtype): return as_floats(native.to_numpy())
     return native.to_numpy(dtype=np.float64, na_value=math.nan)
 
-def cells_of(
-    text, # a series of text
-) -> np.ndarray:
+def cells_of(text) -> np.ndarray:
     "Its cells as objects; those of Arrow as bytes, which need not be text at all"
     if text.implementation.is_pyarrow(): return text.to_native().cast("large_binary").to_numpy()
     return text.to_numpy().astype(object)
 
-def unreadable(
-    name: str, # of a column
-):             # f(error) -> InputError
-    "What is said about a column that a library cannot convert"
+def unreadable(name: str):
+    "What is said about a column that a library cannot convert: f(error) -> InputError"
     return partial(_unreadable, name)
 
 @one_row_decides("a table whose own library cannot read one of its columns")
@@ -337,9 +313,7 @@ def _unreadable(name: str, error) -> InputError:
 
 DAY_ZERO = 719_163 # the ordinal of 1970-01-01
 
-def as_day(
-    value, # a cell: anything
-) -> float:
+def as_day(value) -> float:
     "The day that it means, from 1970-01-01; NaN if it means none"
     try:
         if isinstance(value, bytes): value = value.decode()
@@ -348,10 +322,7 @@ def as_day(
         return float(value.toordinal() - DAY_ZERO)
     except Exception: return math.nan # no date, or its own code failed
 
-def days_of(
-    column,    # an array, or a series as narwhals sees it
-    name: str, # its name
-) -> np.ndarray:
+def days_of(column, name: str) -> np.ndarray:
     "A column of dates in days from 1970-01-01, each cell by itself; the time of day is dropped"
     with border(unreadable(name)):
         found = plain(column)
@@ -360,22 +331,14 @@ def days_of(
         days = found.astype("M8[D]")
         return np.where(np.isnat(days), math.nan, days.astype(np.int64))
 
-def floats_of(
-    column,    # an array, or a series as narwhals sees it
-    name: str, # its name
-) -> np.ndarray:
+def floats_of(column, name: str) -> np.ndarray:
     "A column in float64, each cell by itself"
     with border(unreadable(name)):
         found = plain(column)
         return as_floats(found if isinstance(found, np.ndarray) else cells_of(found))
 
 # %% ../../nbs/data/rows.ipynb #0dc95773
-def same_columns(
-    where: str,      # this file or chunk, for messages
-    names: list,     # its columns
-    reference: list, # those of the first
-    first: str,      # the first file or chunk
-) -> None:
+def same_columns(where: str, names: list, reference: list, first: str) -> None:
     "A later file or chunk must have the columns of the first, in any order"
     lost = [name for name in reference if name not in names]
     new = [name for name in names if name not in reference]
@@ -383,12 +346,7 @@ def same_columns(
     if lost: raise InputError(where, problem=f"has no column {lost[0]!r}, but {first} has", remedy=remedy)
     if new: raise InputError(where, problem=f"has a column {new[0]!r}, but {first} has not", remedy=remedy)
 
-def same_types(
-    where: str,      # this chunk, for messages
-    types: dict,     # of its columns and its response: {name: what `type_of` says}
-    reference: dict, # those of the first
-    first: str,      # the first chunk
-) -> None:
+def same_types(where: str, types: dict, reference: dict, first: str) -> None:
     "A later chunk must have the types of the first: what made text of numbers has changed other rows, too"
     for name, known in reference.items():
         if "anything" not in (known, types[name]) and types[name] != known:
@@ -398,24 +356,18 @@ def same_types(
 
 @one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the "
                  "first")
-def not_as_before(
-    error: InputError, # about this chunk
-) -> InputError:
+def not_as_before(error: InputError) -> InputError:
     "The refusal of a chunk that comes after others"
     return error
 
 # %% ../../nbs/data/rows.ipynb #42be4568
 _BATCH = 2**22  # numbers to ask a reader for at once: about 32 MB
 
-def block_rows(
-    p: int, # number of columns besides the response
-) -> int:
+def block_rows(p: int) -> int:
     "Rows in a block: about 2^19 numbers, and not fewer than 256 rows"
     return max(256, 2**19 // (p + 1))
 
-def batch_rows(
-    p: int, # number of features
-) -> int:
+def batch_rows(p: int) -> int:
     "Rows to ask a reader for at once"
     return min(65_536, max(1024, _BATCH // (p + 1)))
 
@@ -451,6 +403,7 @@ class Rows:
             raise InputError("X", problem="has no columns", remedy="pass at least one besides the response")
         self.X = X
         self.y = _usable("y", _as_column(y))
+        self.is_floats = self.is_table and _is_floats(X) # then nothing has to be converted
         self.raw = column_names(X.shape[1], names)  # as the data has them
         self.names = self.raw if encoding is None else encoding.encoded(self.raw)
         if len(self.y) != X.shape[0]:
@@ -475,10 +428,19 @@ class Rows:
         columns = X.iter_columns() if self.is_table else X.T
         if self.encoding is not None:
             return self.encoding.design(self.raw, columns), self.encoding.answers(y)
+        if self.is_floats: return X.to_numpy(), floats_of(y, self.response)
         if not self.is_table: return as_floats(X), floats_of(y, self.response)
         out = np.empty((len(self.raw), len(y)))
         for row, name, column in zip(out, self.raw, columns): row[:] = floats_of(column, name)
         return out.T, floats_of(y, self.response)
+
+def _is_floats(table) -> bool:
+    "Are all columns float64, in a library that has such columns as a matrix?"
+    import narwhals.stable.v1 as nw
+    library = table.implementation
+    if library.is_pandas_like(): # whose columns with missing values have types of their own
+        return all(isinstance(dtype, np.dtype) and dtype.char == "d" for dtype in table.to_native().dtypes)
+    return library.is_polars() and all(dtype == nw.Float64 for dtype in table.schema.values())
 
 def _usable(what: str, data):
     "An array of numbers, text or objects, or a series"
@@ -580,11 +542,7 @@ def _too_large(name: str, where: str) -> InputError:
     return InputError(f"column {name!r}", where=where, problem="is so large that its squares overflow",
                       remedy="rescale it")
 
-def _in_blocks(
-    pieces,        # iterable of Piece, of any lengths
-    size: int,     # rows in a block
-    part: int = 0, # which part of the data they are
-):
+def _in_blocks(pieces, size: int, part: int = 0):
     "The same rows in blocks of exactly `size` (the last one may be shorter)"
     held, count, first = [], 0, 0
     for piece in pieces:
@@ -637,13 +595,7 @@ def sum_blocks(
             total = group if total is None else total + group
     return total
 
-def sum_pieces(
-    pieces,        # iterable of Piece
-    p: int,        # number of features
-    summarise,     # what to make of a block
-    progress=None, # called with the number of rows of every finished block
-    part: int = 0, # which part of the data the pieces are
-):                 # the sum, or None if there was no row
+def sum_pieces(pieces, p: int, summarise, progress=None, part: int = 0):
     "One pass over pieces of any lengths"
     return sum_blocks(_in_blocks(pieces, block_rows(p), part), summarise, progress)
 

@@ -67,6 +67,8 @@ class Source:
         self.progress = progress
         self.groups = {}        # columns that are one variable: {name: its columns}
         self.dictionary = None  # the public facts by which the columns were encoded
+        self.target = None      # the response's name, where it has one
+        self.library = None     # "pandas" or "polars", where the data is their table
         self._reader = reader
         self._passes = Counter()  # shared by copies, which share the rows
 
@@ -148,17 +150,13 @@ class MomentsSource(Source):
         self.moments = moments
         self.clip = moments.clip if bounded else None
 
-    def __call__(self,
-        clip: Clip | None = None, # the bounds wanted
-    ):                            # Moments, or ExactMoments
+    def __call__(self, clip: Clip | None = None):
         "The moments, if they were collected in these bounds"
         _check_clip(clip)
         if clip != self.clip: raise self.other_bounds(clip)
         return self.moments
 
-    def other_bounds(self,
-        clip: Clip | None, # the bounds wanted
-    ) -> InputError:
+    def other_bounds(self, clip: Clip | None) -> InputError:
         "The refusal of other bounds than those of the moments"
         if clip is None:
             return InputError("these Moments", problem="are of rows in bounds, for the moments filter",
@@ -311,7 +309,20 @@ def open_source(
         _check_open(target, columns, progress)
         if dictionary is None and groups is None: return data
     encoding = None if dictionary is None else _of_target(as_dictionary(dictionary), target)
-    return _described(_source_of(data, target, columns, progress, encoding, written), encoding, groups)
+    source = _source_of(data, target, columns, progress, encoding, written)
+    if source is not data: source.target, source.library = _target_of(target, encoding), _library_of(data)
+    return _described(source, encoding, groups)
+
+def _target_of(target, encoding) -> str | None:
+    "The name of the response"
+    if target is None: return getattr(encoding, "target", None)
+    name = target if isinstance(target, str) else getattr(target, "name", None)
+    return name if isinstance(name, str) and not name.lower().endswith(".npy") else None
+
+def _library_of(data) -> str | None:
+    "Which library's tables the data is in"
+    name = type(data).__module__.partition(".")[0]
+    return name if name in ("pandas", "polars") else None
 
 def _source_of(data, target, columns, progress, encoding, written) -> Source:
     "The source of any kind of data"
@@ -402,11 +413,7 @@ def moments_of(
     return open_source(data, target, columns=columns, dictionary=dictionary, progress=progress)(clip)
 
 # %% ../../nbs/data/source.ipynb #52f5f11e
-def types_of(
-    data,  # a path, a table, a polars query, a relation of DuckDB or a Dask data frame
-    sep=None,    # as for `open_source`
-    decimal=".",
-) -> dict: # {column: its type, as narwhals calls it}
+def types_of(data, sep=None, decimal=".") -> dict:
     "Names and types of a table's columns, for a template of a dictionary"
     import narwhals.stable.v1 as nw
     written = _written(data, sep, decimal)

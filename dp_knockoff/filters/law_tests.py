@@ -172,12 +172,11 @@ def residuals_of(
             found[name][own if value.ndim == 1 else np.ix_(own, own)] = value
     blind = found["blind"] > 0
     most = np.sqrt(np.bincount(index, found.pop("share")))
-    for j in range(len(variables)):
-        own = variables.columns([j])
-        kinds = {id(each) if isinstance(each, Gaussian) else "" for each, where in law.parts()
-                 if np.isin(own, where).any()}
-        if len(kinds) == 1: continue
-        raise InputError(f"variable {variables.names[j]!r}", remedy=_KNOCKOFFS,
+    kind = np.zeros(p, dtype=int) # 0: columns that are independent of all others
+    for k, (each, own) in enumerate(law.parts(), 1): kind[own] = k * isinstance(each, Gaussian)
+    mixed = np.flatnonzero(kind != kind[np.unique(index, return_index=True)[1]][index])
+    if len(mixed):
+        raise InputError(f"variable {variables.names[index[mixed[0]]]!r}", remedy=_KNOCKOFFS,
                          problem="holds columns of several kinds, whose residuals have no common weight")
     found |= dict(index=index, blind=blind, most=np.where(np.bincount(index, blind) > 0, most, np.inf))
     if flat or not np.count_nonzero(found["C"] - np.eye(p)): found["C"] = None

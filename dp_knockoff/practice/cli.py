@@ -242,8 +242,8 @@ def _law(option: str, path: str):
     "The normal distribution with the means and covariances of a public table"
     import numpy as np
 
-    from dp_knockoff.data.files import file_header, find_files
-    if not path.lower().endswith((".csv", ".csv.gz", ".parquet")):
+    from dp_knockoff.data.files import file_header, find_files, is_text_file
+    if not (is_text_file(path) or path.lower().endswith(".parquet")):
         raise _refused(f"{option} {path!r}", "is not a public table",
                         "give a .csv or .parquet file with the columns of the data")
     names = [str(name) for name in file_header(find_files(path)[0]).labels]
@@ -373,7 +373,7 @@ def _add_method(command, words: list, names) -> dict:
 
 def _add_select(command) -> None:
     "The arguments of `dp-knockoff select`"
-    _add_data(command, "data (.csv, .csv.gz, .parquet), moments (.npz, of `dp-knockoff moments`), or a "
+    _add_data(command, "data (.csv, .tsv, .parquet), moments (.npz, of `dp-knockoff moments`), or a "
                        "release (.npz, of `dp-knockoff release`)")
     _add_method(command, list(_methods()), _methods_of())
     add = command.add_argument_group("output").add_argument
@@ -665,7 +665,8 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
         private = [name for name in (*_BOUNDS, "response_center") if getattr(method, name) == "private"]
         if private:
             lines = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
-    if hasattr(method, "rounds_of"): method = replace(method, rounds=method.rounds_of(source))
+    if hasattr(method, "rounds_of") and getattr(method, "link", "identity") == "identity":
+        method = replace(method, rounds=method.rounds_of(source))
     if method.word == "products":
         method = replace(method, law=law_of(method.law, source))
         lines = [f"Distribution of the rows: {method.law}."]
@@ -691,7 +692,8 @@ def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # 
 # %% ../../nbs/8_practice/cli.ipynb #77e295fb
 def _looked_at(args) -> str:
     "What a dry run saw of the data"
-    if not any(path.lower().endswith((".csv", ".csv.gz")) for path in _paths(args)): return "No row was read"
+    from dp_knockoff.data.files import is_text_file
+    if not any(map(is_text_file, _paths(args))): return "No row was read"
     return "Of CSV files the header and the first lines were looked at, for the types of columns"
 
 def _forecast(args, method, question: dict, draw: dict) -> str:
@@ -763,7 +765,7 @@ _COMMANDS["select"] = ("select variables in data, with a privacy budget, or in a
 def _add_release(command) -> None:
     "The arguments of `dp-knockoff release`"
     words = _can_be_saved()
-    _add_data(command, "data (.csv, .csv.gz, .parquet), or moments (.npz, of `dp-knockoff moments`)")
+    _add_data(command, "data (.csv, .tsv, .parquet), or moments (.npz, of `dp-knockoff moments`)")
     names = [name for name in _methods_of() if any(name in _fields(word) for word in words)]
     _add_method(command, words, names)
     add = command.add_argument_group("output").add_argument
@@ -933,7 +935,8 @@ def _plan_table(args) -> None:
     found = dp.plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
                     rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
-          f"(between {found.low:,} and {found.high:,}, as far as the table is known).")
+          f"(between {found.low:,} and {found.high:,}, as far as the table is known). "
+          f"{found.unsure}".rstrip())
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
 
 # %% ../../nbs/8_practice/cli.ipynb #94e9fb2d

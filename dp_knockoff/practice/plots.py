@@ -15,7 +15,7 @@ import numpy as np
 from ..core.archives import check_place, write_whole
 from ..core.errors import InputError, check_count, check_option
 from ..data.clip import INTERCEPT
-from ..selection.inference import Effects
+from ..selection.inference import LOST, Effects
 from ..selection.release import Selection
 
 # %% auto #0
@@ -287,36 +287,34 @@ def plot_effects(
     most: int = 60,      # draw at most this many rows
     scale: str = "auto", # "linear", "symlog", or "auto": linear unless that flattens most intervals
 ):                       # the axes
-    "Estimates with intervals, in the units of the data: a forest plot"
+    "Estimates with intervals: a forest plot, on an axis that columns of unlike units can share"
     effects, chosen, promise, title, simulated = _to_draw(found)
-    keys = _least(effects.variables, [(row.pvalue, -abs(row.z)) for row in effects])
+    keys = _least(effects.variables, [(row.pvalue, -abs(np.nan_to_num(row.z))) for row in effects])
     keys.pop(INTERCEPT, None) # no effect
-    forest = _forest(effects.names, effects.variables, keys, check_count("most", most))
+    forest = _forest([row.label for row in effects], effects.variables, keys, check_count("most", most))
     which = np.array(forest.which, dtype=int)
     (low, middle, high), at = _drawn(effects, which), np.arange(len(which))
-    reach = np.maximum(np.abs(low), np.abs(high))
-    fine = _choose_scale(scale, reach, np.median(reach) if len(reach) else 0.0)
+    reach = np.nan_to_num(np.maximum(np.abs(low), np.abs(high)))
+    fine = _choose_scale(scale, reach, np.median(reach[reach > 0]) if reach.any() else 0.0)
     ax = _forest_axes(ax, forest)
-    said = _set_scale(ax, "x", np.append(low, high), fine)
+    said = _set_scale(ax, "x", np.nan_to_num(np.append(low, high)), fine)
     if fine is None: ax.locator_params(axis="x", nbins=_WIDE_TICKS)
     ax.hlines(at, low, high, color=np.where(chosen[which], "black", "0.55"), lw=1.3)
     _write_intervals(ax, effects, which, chosen[which])
     _draw_markers(ax, at, middle, chosen[which])
-    unit = "effect of one unit of the column, in units of the response"
+    what = "half the column's public range" if (effects.scale[which] != 1).any() else "one unit of the column"
+    of = "the response" if effects.target is None else _plain_name(effects.target)
+    unit = f"effect of {what}, in units of {of}; at the right: of one unit"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
     _set_title(ax, simulated, title)
     return ax
 
 _WIDE_TICKS = 5 # on a linear axis: more have no room, if their numbers have five digits and a sign
-_UNKNOWN = 1e-3 # |z| below which a wide interval says that nothing is known, as of a constant column
 
-def _drawn(effects: Effects, which) -> tuple: # low, estimate, high
-    "Estimates and ends of intervals; where nothing is known, as far as the others go, and a little farther"
-    ends = np.array([effects.low[which], effects.estimate[which], effects.high[which]])
-    known = np.abs(effects.estimate[which]) >= _UNKNOWN * effects.se[which]
-    if known.all() or not known.any(): return tuple(ends)
-    edge = 1.1 * np.abs(ends[:, known]).max()
-    return tuple(np.where(known, ends, ends.clip(-edge, edge)))
+def _drawn(effects: Effects, which) -> list: # low, estimate, high
+    "Estimates and ends of intervals in public units, where a range is from -1 to 1"
+    ends = effects.low, effects.estimate, effects.high
+    return [numbers[which] / effects.scale[which] for numbers in ends]
 
 _DECIMALS = 6 # more are written with an exponent
 
@@ -326,6 +324,7 @@ def interval_in_words(
     high: float,     # end of its interval
 ) -> str:
     "An estimate with its interval, to as many digits as the interval's width is worth"
+    if np.isnan(estimate): return LOST
     half = max((high - low) / 2, 1e-300)
     decimals = max(0, 1 - int(np.floor(np.log10(half))))
     few = decimals <= _DECIMALS and max(map(abs, (estimate, low, high))) < 10**_DECIMALS

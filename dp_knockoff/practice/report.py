@@ -25,6 +25,7 @@ from dp_knockoff.practice.plots import (
     plot_selection,
 )
 from ..privacy.ledger import as_ledger
+from ..selection.inference import NONLINEAR
 from ..selection.release import Selection
 from ..selection.rules import SIMULATION
 from ..selection.view import true_in_words
@@ -123,8 +124,9 @@ def _variable_rows(selection, which) -> list:
         of_it = interval(columns[0]) if len(columns) == 1 else [""] if effects else []
         size, direction = f"{selection.W[j]:.4g}", _DIRECTIONS[int(selection.signs[j])]
         kind = "selected" if selection.support[j] else "other"
-        shown.append((kind, [variables.names[j], size, direction, *of_it]))
-        if len(columns) > 1: shown += [("part", [row.name, "", "", *interval(row)]) for row in columns]
+        name = columns[0].label if len(columns) == 1 and columns[0].reference else variables.names[j]
+        shown.append((kind, [name, size, direction, *of_it]))
+        if len(columns) > 1: shown += [("part", [row.label, "", "", *interval(row)]) for row in columns]
     return shown
 
 def _found_table(selection) -> str:
@@ -139,6 +141,7 @@ def _found_table(selection) -> str:
         effects = selection.all_effects()
         head.append(f"estimate ({100 * effects.level:g} % interval)")
         promise = f" Intervals: {effects.kind}" + (", a promise for the selected alone." if found else ".")
+        promise = f" {effects.meaning}{promise}"
     more = f" {left} more are not shown, with smaller {selection.label}." if left > 0 else ""
     return _table(head, rows, f"Variables by {selection.label}.{promise}{more}",
                   right=(selection.label, *head[3:]))
@@ -163,7 +166,8 @@ def _pictures(selection) -> str:
     shown = []
     if selection.estimate is not None:
         alt = f"Forest plot of estimates with intervals; selected: {selected}"
-        caption = "Effects in the units of the data, with intervals. Filled: selected. Shaded: one variable."
+        caption = ("Effects, each of half its column's public range where it has one, with intervals; "
+                   "the numbers are per unit of the column. Filled: selected. Shaded: one variable.")
         shown.append(_picture(plot_effects, selection, alt, caption, 3.0, most=_ROWS))
     alt = f"Statistics and threshold; selected: {selected}"
     caption = ("The statistic of each variable, the largest first, and the threshold T where there is one. "
@@ -319,7 +323,8 @@ _RATE = ("The fraction of false ones among the selected variables, on average ov
          "study. False is a variable that tells nothing beyond the others.")
 _DIRECTION = ("Up: the more of it, the more of the target, all other variables unchanged; down: the less. "
               "Empty for a variable of several columns, which has none.")
-_ESTIMATE = "The change of the target for one unit of the column, all others unchanged. "
+_ESTIMATE = ("The change of the target for one unit of the column (of a level: against the reference), all "
+             f"others unchanged. {NONLINEAR} ")
 _COVERED = ("Each interval misses the truth in 5 % of repetitions.", # where nothing is selected
             "Of the intervals of selected variables at most 5 % miss the truth, on average.")
 _BUDGET = ("Whatever somebody guesses about one person's data, this release changes the odds by a factor of "
@@ -481,6 +486,7 @@ def _report_html(selection, title: str | None = None, target: str | None = None,
     if not isinstance(selection, Selection):
         raise InputError("selection", problem=f"is a {type(selection).__name__}",
                          remedy="pass what a filter or select returned")
+    target = target or selection.release.target
     found = f"{len(selection)} of {_count(len(selection.names), 'variable')} selected"
     parts = {"asked": _asked(selection, target or "the response"), "found": _found(selection),
              "why": _why(selection), "guaranteed": _guaranteed(selection), "spent": _spent(selection, ledger),
@@ -539,7 +545,7 @@ def write_report(
     path,                      # where to: a file that ends in .html
     *,
     title: str | None = None,  # of the page; default: what was found
-    target: str | None = None, # name of the response, which a release does not keep
+    target: str | None = None, # name of the response; default: as the release has it
     ledger=None,               # a Ledger, or the path of one, whose entry shall be shown
 ) -> Path:                     # the path written
     "Write a report about a selection: one page that loads nothing, complete or not at all"

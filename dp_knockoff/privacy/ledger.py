@@ -235,6 +235,9 @@ def _rounded_down(x: float) -> str:
 
 _IN_A_FILE = "keep it in a file, Ledger('name.jsonl', epsilon=..., delta=...)"
 
+_COMPOSED = ("Releases with independent noise compose by mu: their squares add up, not their epsilons, so "
+             "more is left than the difference.")
+
 class Ledger:
     "What was spent on one dataset, and what is left"
     def __init__(self,
@@ -351,6 +354,7 @@ class Ledger:
                  f"spent epsilon={spent:.4g}, left epsilon={left} at that delta."]
         lines += [f"  {e.time}  {e.what}, for {e.unit}: {Budget(e.epsilon, e.delta)}, mu={e.mu:.4g}"
                   + " (simulation: NOT private)" * e.simulated for e in entries]
+        if entries: lines.append(_COMPOSED)
         return "\n".join(lines)
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #c3cab4e5

@@ -25,6 +25,7 @@ class Finding(NamedTuple):
     found: str        # what was found: a sentence with numbers
     change: str       # what to change: a sentence
     gain: float = 1.0 # by which factor estimates would gain on their noise, roughly
+    about: tuple = () # columns that it is about
 
     def __str__(self): return f"{self.found} {self.change}"
 
@@ -35,6 +36,7 @@ class Diagnosis:
     "What stands in the way of a selection, the largest gain first: a function of the release alone"
     findings: tuple      # of Finding
     unknown: tuple = ()  # what the release cannot tell, in words
+    library: str | None = None # whose data frames the data was in
 
     def __len__(self): return len(self.findings)
     def __iter__(self): return iter(self.findings)
@@ -50,10 +52,10 @@ class Diagnosis:
         return Table(_SHOWN, rows, self._not_known() if self else self._nothing())
 
     def to_frame(self,
-        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+        library: str | None = None, # "pandas" or "polars"; default: that of the data, or the one installed
     ):
         "The findings as a data frame"
-        return self.table().to_frame(library)
+        return self.table().to_frame(library, self.library)
 
     def _not_known(self) -> str:
         return f"Not known from this release: {'; '.join(self.unknown)}." if self.unknown else ""
@@ -87,13 +89,13 @@ def bound_finding(
     bound: float,  # on a response
     size: float,   # root mean square of the responses, at most
     better: float, # the gain of a better one
+    edit: str = "Lower response_bound to {:.2g} or less.",
 ) -> list:         # of Finding
     "A response bound that is far above the responses"
     if bound <= _FAR_BOUND * size: return []
     found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
              f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
-    change = f"Lower response_bound to {_USUAL_SDS * size:.2g} or less."
-    return [Finding("response bound", found, change, max(better, _CAUSE))]
+    return [Finding("response bound", found, edit.format(_USUAL_SDS * size), max(better, _CAUSE))]
 
 def _clamping(
     release,   # with a private count of clamped responses
@@ -119,6 +121,7 @@ def response_findings(
     return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + _clamping(release, harm)
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #566cf48d
+UNITS = "units of the columns"
 _FAR_MEAN = 2.5      # standard deviations from zero from which a column wants another centre
 _UNLIKE = 10.0       # ratio of columns' sizes from which units differ too much ...
 _SURELY_UNLIKE = 5.0 # ... if the noise leaves at least this one
@@ -156,13 +159,17 @@ def _unlike_units(names: tuple, G: np.ndarray, sd: float, share: float, change, 
     ratio = np.sqrt(large / sure[small].max())
     found = (f"{listed(names[j] for j in small)}: values are at least {ratio:.2g} times smaller than those "
              f"of {names[int(spread2.argmax())]!r}, and little of them is left beside the noise.")
-    return [Finding("units of the columns", found, change(names), max(gain(factor, share), _CAUSE))]
+    return [Finding(UNITS, found, change(names), max(gain(factor, share), _CAUSE))]
+
+def _spread_noise(means: np.ndarray, sd: float) -> np.ndarray:
+    "Standard deviation of the noise on a column's sum of squares about its mean"
+    return sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
 
 def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> list:
     "Columns whose mean is many times their spread"
     p, means = len(names), _means_of(G, len(names), sd)
     size2, mean2 = np.diag(G)[:p], means**2 * G[-1, -1]
-    noise = sd * np.sqrt(2 + 4 * means**2 + 2 * means**4)
+    noise = _spread_noise(means, sd)
     far = np.flatnonzero((size2 > 3 * 2**.5 * sd) & (mean2 > _FAR_MEAN**2 * (size2 - mean2 + noise)))
     if not len(far): return []
     left = np.maximum(size2 - mean2, np.maximum(noise, 1e-300))
@@ -171,8 +178,8 @@ def _far_means(names: tuple, G: np.ndarray, sd: float, share: float, change) -> 
     found = (f"{listed(names[j] for j in far)}: means are far from zero, for {names[worst]!r} about "
              f"{np.sqrt(mean2[worst] / left[worst]):.2g} times the spread or more; most of the budget goes "
              "into them, and a column without spread cannot be distinguished from the intercept.")
-    change = f"{change([names[j] for j in far])} Leave out what is constant."
-    return [Finding("means of the columns", found, change, max(gain(each.mean(), share), _CAUSE))]
+    return [Finding("means of the columns", found, change([names[j] for j in far]),
+                    max(gain(each.mean(), share), _CAUSE))]
 
 _COLLINEAR = .95 # correlation from which two columns can hardly be distinguished
 _SURE = .02      # if the noise on it has no larger standard deviation
@@ -190,17 +197,30 @@ def collinear_pairs(
     pairs = sorted(pairs, key=lambda pair: -abs(r[pair]))
     return [(columns[j], columns[i], float(np.clip(r[i, j], -1, 1))) for i, j in pairs]
 
+def clusters(
+    pairs: list, # of (name, name, correlation)
+) -> list:       # of (names, correlation of the closest two)
+    "Columns that are linked by pairs"
+    found = []
+    for a, b, r in pairs: # the closest first
+        linked = [one for one in found if {a, b} & set(one[0])]
+        names = tuple(dict.fromkeys([*(name for one in linked for name in one[0]), a, b]))
+        found = [one for one in found if one not in linked] + [(names, linked[0][1] if linked else r)]
+    return found
+
 def _collinear_finding(
-    pair: tuple,         # (name, name, correlation)
-    sizes: tuple = (),   # |z| of the two, and of both together
-    better: float = 1.0, # the gain of leaving one out
+    cluster: tuple,      # (names, correlation of the closest two)
+    sizes: tuple = (),   # the largest |z| of one alone, and of all together
+    better: float = 1.0, # the gain of leaving all but one out
 ) -> Finding:
-    "A finding about two columns"
-    a, b, r = pair
-    zs = f" (|z| {sizes[0]:.2g} and {sizes[1]:.2g}, together {sizes[2]:.2g})" if sizes else ""
-    found = (f"Columns {a!r} and {b!r} are nearly collinear (correlation {r:.3f}): "
+    "A finding about columns that say the same"
+    names, r = cluster
+    zs = f" (|z| alone {sizes[0]:.2g} at most, together {sizes[1]:.2g})" if sizes else ""
+    most = "up to " * (len(names) > 2)
+    found = (f"Columns {listed(names)} are nearly collinear (correlation {most}{r:.3f}): "
              f"their effects can hardly be distinguished{zs}.")
-    return Finding("collinear columns", found, "Drop one, or name them as one group.", better)
+    what = "one" if len(names) == 2 else "all but one"
+    return Finding("collinear columns", found, f"Drop {what} of {listed(names)}, or group them.", better)
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #6400f93d
 _FAR_ROWS = 4.0      # a row bound of more than this many usual norms is far too high
@@ -212,8 +232,8 @@ _NOTED = 3           # pairs of columns that a warning names at most
 _YES_OR_NO = (
     "Responses are at the ends of their bound, as a yes or no is: the error rate is that of a linear model "
     "of its probability. Where that is nonlinear, variables beside those that matter are selected, more of "
-    "them the more rows there are; if the distribution of the rows is public, method products keeps the "
-    "rate for any response.")
+    "them the more rows there are: link='logit' asks about a logistic model instead; and if the distribution "
+    "of the rows is public, method products keeps the rate for any response.")
 
 def moments_findings(
     release,      # of moments of rows in bounds
@@ -221,19 +241,88 @@ def moments_findings(
 ) -> list:        # of Finding
     "What in the bounds, units and columns keeps effects from being seen"
     p = len(release.variables.index)
-    levels = {name for members in (release.groups or {}).values() for name in members}
-    def change(names): return _about_ranges(release.clip.ranges, names)
-    columns = column_findings(release.columns[:p], release.gram, release.gram_sd, share, change, levels)
+    names, levels = release.columns[:p], _levels(release)
+    rare, constant = _rare_levels(release, share), _constant_columns(release, share)
+    if standard := _standardised(release): constant = standard # explains it
+    edited = {name for one in (*rare, *constant) for name in one.about}
+    def change(names): return _about_ranges(release, [name for name in names if name not in edited])
+    columns = [one for one in column_findings(names, release.gram, release.gram_sd, share, change, levels)
+               if one.change and not (constant and one.subject == UNITS)]
     if release.lost_intercept: columns = [one._replace(gain=np.inf) for one in columns] # they lost it
-    found = [*_faults(release), *columns, *_row_bound(release, share), *_center(release, share)]
+    found = [*constant, *rare, *_faults(release, edited), *columns, *_row_bound(release, share),
+             *_center(release, share)]
     if release.rounds > 1: return found # their bounds come from the data
-    return found + bound_finding(float(release.bounds[0]), _response_size(release), gain(np.inf, share))
+    return found + bound_finding(float(release.bounds[0]), _response_size(release), gain(np.inf, share),
+                                 "Set rounds=3, which find the bound, or response_bound to {:.2g} or less.")
+
+def _levels(release) -> set:
+    "Columns that are levels, or belong to a group"
+    groups = (*(release.groups or {}).values(), *(release.references or {}).values())
+    return {name for members in groups for name in members}
+
+_RARE = .03         # share of the rows up to which a level may be rare
+_FLAT = .2          # standard deviation, over half the range, up to which a column may be constant
+_MISTAKE = 1e3      # gain of a correction: a factor whose levels are all misspelt, ranges of other units
+
+def _without(release, drop) -> float:
+    "By which factor the other columns' estimates would gain on their noise without some columns"
+    D, keep = release.design, [j for j in range(release.design.p) if j not in drop]
+    rest = [*keep, *range(D.p, len(D.gram))]
+    if not keep: return 1.0
+    few = type(D)(D.gram[np.ix_(rest, rest)], D.sd, len(keep))
+    before, after = (np.maximum(np.diag(M), 1e-300) for M in (D.inverse[np.ix_(keep, keep)], few.inverse))
+    return float(np.sqrt(max(np.median(before / after), 1.0)))
+
+def _rare_levels(release, share: float) -> list: # of Finding
+    "Levels that hardly any row has: misspelt, or too rare for a column of their own"
+    out, place = [], {name: j for j, name in enumerate(release.columns)}
+    weight = max(release.weights / release.n, 1e-300)
+    for reference, members in (release.references or {}).items():
+        members = [name for name in members if name in place]
+        size = np.array([release.gram[place[name], place[name]] for name in members])
+        most = (np.maximum(size, 0) + 2 * 2**.5 * release.gram_sd) / weight # rows that have it
+        none = size <= 2 * 2**.5 * release.gram_sd # as far as noise tells
+        rare = [name for name, rows, zero in zip(members, most, none) if zero and rows <= _RARE * release.n]
+        if not rare: continue
+        owner = release.variables.names[release.variables.index[place[members[0]]]]
+        words = listed([name.removeprefix(f"{owner}=") for name in rare])
+        rows = f"(at most {most[none].max():,.0f} rows each)"
+        found = f"Hardly any row of {owner!r} has level {words} {rows}."
+        change = (f"Correct the spelling of level {words} of {owner!r}; if it is right, merge with another "
+                  "level.")
+        better = max(_without(release, [place[name] for name in rare]), _CAUSE)
+        if len(rare) == len(members): # all rows count as the reference
+            found, better = f"{found} All others count as {reference.removeprefix(f'{owner}=')!r}.", _MISTAKE
+        out.append(Finding("levels", found, change, better, tuple(rare)))
+    return out
+
+def _spreads(release) -> tuple: # means, standard deviations at least and at most, over half the ranges
+    "Of the columns, as far as the noise tells"
+    p = len(release.variables.index)
+    means, ones = _means_of(release.gram, p, release.gram_sd), max(release.weights, 1e-300)
+    square = np.diag(release.gram)[:p] - means**2 * release.gram[-1, -1] * (len(release.gram) > p)
+    noise = 2 * _spread_noise(means, release.gram_sd)
+    ends = square - noise, np.maximum(square, 0) + noise
+    return means * release.clip.one, *(np.sqrt(np.maximum(x, 1e-12) / ones) for x in ends)
+
+def _constant_columns(release, share: float) -> list: # of Finding
+    "Columns that hardly vary in their ranges"
+    _, least, most = _spreads(release)
+    flat = [j for j, name in enumerate(release.columns[:len(most)])
+            if name in release.clip.ranges and 1e3 * least[j] < most[j] <= _FLAT] # 0, as far as noise tells
+    if not flat: return []
+    names = [release.columns[j] for j in flat]
+    found = (f"{listed(names)}: hardly varies (standard deviation at most {most[flat].max():.2g} of half the "
+             "range), and cannot be distinguished from the intercept.")
+    change = f"Delete {listed(names)} if constant; else set the range of {_range_edits(release, names)}."
+    return [Finding("constant columns", found, change, max(_without(release, flat), _CAUSE),
+                    tuple(release.columns[j] for j in flat))]
 
 def moments_warnings(
     release, # of moments of rows in bounds
 ) -> tuple:  # of sentences
     "What to know before its numbers are used"
-    pairs = [_collinear_finding(pair) for pair in release.collinear()[:_NOTED]]
+    pairs = [_collinear_finding(cluster) for cluster in clusters(release.collinear())[:_NOTED]]
     found = [*_faults(release), *pairs]
     return (*map(str, found), _YES_OR_NO) if release.yes_or_no else tuple(map(str, found))
 
@@ -241,21 +330,62 @@ def _response_size(release) -> float:
     "Root mean square of the responses, at most"
     return float(np.sqrt((max(release.squares[0], 0.0) + 2 * release.square_sds[0]) / release.n))
 
-def _about_ranges(ranges: dict, names) -> str:
-    "What to do about columns of very different units or far means"
+def _standardised(release) -> list: # of Finding
+    "Values that were centred and scaled, in ranges of values that were not"
+    ranges = release.clip.ranges
+    wide = [name for name in release.columns if name in ranges and np.ptp(ranges[name]) >= 2 * _WIDE]
+    facts = [_in_data_units(release, name) for name in wide]
+    if len(wide) < 2 or not all(max(abs(mean), sd) <= _STANDARD for mean, sd, _ in facts): return []
+    found = f"Values of {listed(wide)} are all near zero, as if standardised, in ranges of other units."
+    change = f"Set the range of {listed(wide)} to [-3, 3], or pass the values before they were standardised."
+    return [Finding("ranges", found, change, _MISTAKE, tuple(ranges))]
+
+_REACH = 3.0 # standard deviations from the mean to the ends of a range that is advised
+_STANDARD = 1.5 # most extreme mean and largest standard deviation of standardised values
+_WIDE = 5.0  # half of a range that is not meant for them
+
+def _about_ranges(release, names) -> str:
+    "The edit for columns of very different units or far means; empty: there are none"
+    ranges = release.clip.ranges
     without = [name for name in names if name not in ranges]
     if without: return f"Pass public ranges, about as wide as the values, of {listed(without)}."
     codes = [name for name in names if tuple(ranges[name]) == (0, 1)]
     levels = f" Of {listed(codes)}, if these are codes, give the levels, a common one first." if codes else ""
-    return f"Narrow the ranges of {listed(names)} to where their values are.{levels}"
+    if not names: return ""
+    return f"Set the range of {_range_edits(release, names)}, if its values are there.{levels}"
 
-def _faults(release) -> list: # of Finding
+def _range_edits(release, names) -> str:
+    "Better ranges of some columns"
+    edits = [f"{name!r} to {_better_range(release, name)}" for name in names]
+    return ", ".join(edits[:_NOTED]) + f" and of {len(edits) - _NOTED} more" * (len(edits) > _NOTED)
+
+def _in_data_units(release, name: str) -> tuple: # mean, standard deviation at least and at most
+    "Of a column with a range"
+    means, *sds = _spreads(release)
+    j, (low, high) = release.columns.index(name), release.clip.ranges[name]
+    half = (high - low) / 2
+    return (low + high) / 2 + half * means[j], *(half * sd[j] for sd in sds)
+
+def _better_range(release, name: str) -> str:
+    "Where the values of a column are, as far as noisy moments tell"
+    (low, high), (mean, least, most) = release.clip.ranges[name], _in_data_units(release, name)
+    sd = min(most, max(least, min(abs(mean - low), abs(high - mean)))) # it is rarely larger than the latter
+    step = 10.0**np.floor(np.log10(sd)) # ends are round, outside of what is meant
+    ends = np.floor((mean - _REACH * sd) / step) * step, np.ceil((mean + _REACH * sd) / step) * step
+    return f"[{max(low, ends[0]):.10g}, {min(high, ends[1]):.10g}]"
+
+def _faults(
+    release,
+    edited=(), # columns that another finding is about
+) -> list:     # of Finding
     "A noisy Gram matrix, a lost intercept, lost columns"
-    zeta, lost, found = release.design.zeta, release.lost(), _clamping_faults(release)
+    zeta, found = release.design.zeta, _clamping_faults(release)
+    lost = [name for name in release.lost() if name not in edited]
     if zeta > _LARGELY_NOISE:
         much = "mostly" if zeta > 1 else "largely"
         text = f"The Gram matrix is {much} noise (ratio {zeta:.2g})."
-        found.append(Finding("Gram matrix", text, MORE, GENERAL + min(zeta, 1.0) / 10))
+        found.append(Finding("Gram matrix", text, MORE,
+                             .9 if release.collinear() else GENERAL + min(zeta, 1.0) / 10)) # that explains it
     if release.lost_intercept:
         few = release.clip.one**2 * release.n < np.sqrt(2) * release.gram_sd # even if no row was scaled
         why = "few that noise" if few else "long that scaling"
@@ -267,9 +397,9 @@ def _faults(release) -> list: # of Finding
         part = len(lost) / len(release.variables.index)
         text = (f"Not identified: {listed(lost)}. Their effects cannot be told from noise or from those of "
                 "other columns, so they are not selected, and other effects are not adjusted for them.")
-        change = "Name columns that belong together as one group, pass ranges, or leave them out."
+        change = f"Drop {listed(lost)}, or group with columns that say the same; merge a level with another."
         if part == 1: change = MORE
-        found.append(Finding("lost columns", text, change, 1 + part / 4)) # of little effect on others
+        found.append(Finding("lost columns", text, change, .95 if release.collinear() else 1 + part / 4))
     return found
 
 def _clamping_faults(release) -> list: # of Finding
@@ -291,12 +421,15 @@ def _row_bound(release, share: float) -> list: # of Finding
     weight = (release.weights + 2 * release.weights_sd) / release.n
     if bound > _FAR_ROWS * usual > 0: # 0: the noise is larger than all rows, and tells nothing
         found = f"The row bound {bound:.3g} is at least {bound / usual:.2g} times the usual norm of a row."
-        change = f"Set row_bound to about {usual:.2g}; the noise grows with it."
+        likely = np.sqrt(max(np.diag(release.gram)[:p].sum(), np.sqrt(2 * p) * release.gram_sd) / release.n)
+        change = f"Set row_bound to about {likely:.2g}; the noise grows with it."
         return [Finding("row bound", found, change, gain(bound / usual, share))]
     if weight > _SCALED_DOWN: return []
     found = (f"The row bound {bound:.3g} scales rows, and responses with them, at least "
              f"{max(weight, 1e-12)**-.5:.2g} times down.")
-    return [Finding("row bound", found, "Raise row_bound to about half the usual norm of a row.")]
+    half = bound * max(weight, 1e-12)**-.5 / 2
+    change = f"Set row_bound to about {half:.2g}, half the usual norm of a row."
+    return [Finding("row bound", found, change, _CAUSE)]
 
 def _center(release, share: float) -> list: # of Finding
     "A response that is far from its centre"
@@ -310,8 +443,8 @@ def _center(release, share: float) -> list: # of Finding
     if sure <= _FAR_CENTER * np.sqrt(spread2): return []
     factor = abs(mean) / np.sqrt(spread2 + unsure**2)
     found = f"Responses are about {mean:.3g} from their centre, and spread by at most {spread2**.5:.2g}."
-    change = (f"Set response_center to about {clip.response_center + mean:.3g}, or to 'private', and lower "
-              "response_bound.")
+    change = (f"Set response_center to about {clip.response_center + mean:.3g} and response_bound to about "
+              f"{_USUAL_SDS * np.sqrt(spread2 + unsure**2):.2g}.")
     first = release.product_sds[0]**-2.0 / (release.product_sds**-2.0).sum() # later rounds subtract the mean
     return [Finding("response centre", found, change, gain(1 + first * (factor - 1), share))]
 
@@ -369,16 +502,16 @@ _BEYOND = 2.0    # standard errors, from which estimates are counted
 _MOST_ROWS = 100 # a factor above it is not worth a number
 
 def _collinear(selection, e: _Evidence) -> list:
-    "Pairs that hide an effect: together they are farther from zero than alone"
+    "Columns that hide an effect: together they are farther from zero than alone"
     out, place = [], {name: j for j, name in enumerate(selection.release.columns)}
     copied = (1 - min(e.copied, .9999))**-.5 # one pair can bring all knockoffs close, with s='lam_min'
-    for k, pair in enumerate(e.pairs[:_PAIRS]):
-        own = [place[pair[0]], place[pair[1]]]
+    for k, cluster in enumerate(clusters(e.pairs)[:_PAIRS]):
+        own = [place[name] for name in cluster[0]]
         beta, V = e.beta[own], e.V[np.ix_(own, own)]
-        together = float(normal_sizes(beta, V, Variables((0,), (0, 0)))[0])
-        alone = np.abs(beta) / np.sqrt(np.diag(V))
-        better = together / max(alone.max(), 1e-300) if together >= e.need else 1.0
-        out.append(_collinear_finding(pair, (*alone, together), max(better, copied if k == 0 else 0.0)))
+        together = float(normal_sizes(beta, V, Variables((0,), (0,) * len(own)))[0])
+        alone = float((np.abs(beta) / np.sqrt(np.diag(V))).max())
+        better = together / max(alone, 1e-300) if together >= e.need else 1.0
+        out.append(_collinear_finding(cluster, (alone, together), max(better, copied if k == 0 else 0.0)))
     return out
 
 def _signal(selection, e: _Evidence) -> list:
@@ -492,4 +625,4 @@ def diagnose(
     enough = max(_CAUSE, e.need / max(e.z.max(), 1e-9))
     if not any(finding.gain >= enough for finding in found): found += _signal(selection, e)
     found.sort(key=lambda finding: -finding.gain) # stable
-    return Diagnosis(tuple(found), tuple(release.unknown))
+    return Diagnosis(tuple(found), tuple(release.unknown), release.library)

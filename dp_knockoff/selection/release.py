@@ -65,7 +65,21 @@ class Estimate:
     lost: np.ndarray | None = field(default=None, kw_only=True) # (p, p): a projector, within each variable,
                      # on what cannot be told from other columns; None: everything can
 
-class Release:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Described:
+    "What was public about the data beside its columns: to name things"
+    target: str | None = field(default=None, kw_only=True)      # the response
+    references: dict | None = field(default=None, kw_only=True) # {level: those compared with it}
+    library: str | None = field(default=None, kw_only=True)     # whose data frames the data was in
+
+    def _describe(self, source) -> None:
+        "Take the names from the source of the rows"
+        facts = getattr(source.dictionary, "columns", {}).values()
+        levels = {c.reference: c.encoded[:len(c.levels) - 1] for c in facts if c.levels}
+        for name, value in zip(("target", "references", "library"), (source.target, levels, source.library)):
+            object.__setattr__(self, name, value or None)
+
+class Release(_Described):
     "What a method lets out of the data: all that follows is post-processing"
     method: str             # the method's word
     columns: tuple          # of the design
@@ -136,6 +150,10 @@ class Release:
     def estimate(self) -> Estimate | None:
         "Coefficients with their covariance, where the release has them"
         return None
+
+    def fitted(self) -> Estimate | None:
+        "The estimate of tables, also where rules read none"
+        return self.estimate()
 
     def shown(self,
         estimate: Estimate, # that rules read
@@ -210,16 +228,17 @@ class Release:
 
 def _estimate_of(release: Release) -> Estimate:
     "The estimate of a release, or a sentence"
-    found = release.estimate()
+    found = release.fitted()
     if found is not None: return found
     raise InputError(f"a release by method {release.method!r}", problem="has no estimate with a covariance",
-                     remedy="use method 'moments', 'labels' or 'tests'")
+                     remedy="use another method")
 
 def _effects(release: Release, e: Estimate, width: float, level: float, kind: str) -> Effects:
     "The table of an estimate, in the units of the data"
     columns = [name for name in release.columns if name != INTERCEPT]
     names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
-    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind, e.lost)
+    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind, e.lost,
+                      release.references, target=release.target, library=release.library)
 
 # %% ../../nbs/4_selection/release.ipynb #a0fdb15a
 class SavedRelease(Release):
@@ -356,15 +375,15 @@ class Selection:
         return f"Nothing selected (T = inf). {self.diagnosis[0]} More: selection.diagnosis."
 
     def table(self) -> Table:
-        "One row per variable: its statistic, whether it was selected, and its estimate where there is one"
+        "One row per variable, and one per level: statistic, whether it was selected, and estimate, if any"
         return variables_table(self)
 
     def to_frame(self,
-        library: str | None = None, # "pandas" or "polars"; default: the first of them that is installed
+        library: str | None = None, # "pandas" or "polars"; default: that of the data, or the one installed
     ):
-        "One row per variable, as a data frame; in pandas, attrs has the note on true discoveries"
+        "The table as a data frame; in pandas, attrs has the note on true discoveries"
         table = self.table()
-        frame = table.to_frame(library)
+        frame = table.to_frame(library, self.release.library)
         if hasattr(frame, "attrs"): frame.attrs["note"] = table.note
         return frame
 
@@ -471,7 +490,9 @@ class Method:
             raise InputError(name, value, f"has no meaning for method {self.word!r}", "leave it out")
         whole = self.completed(source)
         self.warn_of(whole, source)
-        with one_blas_thread(): return whole._release(source, **draw)
+        with one_blas_thread(): release = whole._release(source, **draw)
+        release._describe(source)
+        return release
 
     def release(self,
         data,              # whatever `open_source` takes

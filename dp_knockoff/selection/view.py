@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.errors import listed
 from ..core.tables import SMALL, Table, csv_text, one_line, svg_rows
+from .inference import LOST, NONLINEAR
 from .rules import SIMULATION
 
 # %% auto #0
@@ -25,18 +26,31 @@ def in_words(noise: dict) -> str:
     "Noise scales for a sentence"
     return ", ".join(f"{name} {scale:.4g}" for name, scale in noise.items())
 
-def _intervals(selection) -> dict: # name -> text
-    "Estimates and adjusted intervals of the selected variables that are one column"
+def _estimates(selection) -> dict: # name -> rows of effects
+    "Estimates and adjusted intervals of the selected variables"
     if selection.estimate is None or not len(selection): return {}
-    rows = list(selection.effects)
-    owners = [row.variable for row in rows]
-    ratio = getattr(selection.release, "ratio", None) # of odds or rates, where estimates are their logarithms
-    def shown(row):
-        text = f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
-        if ratio is None: return text
-        low, high = math.exp(row.low), math.exp(row.high)
-        return f"{text}  {ratio} {math.exp(row.estimate):.4g} ({low:.4g} to {high:.4g})"
-    return {row.variable: shown(row) for row in rows if owners.count(row.variable) == 1}
+    found = {}
+    for row in selection.effects: found.setdefault(row.variable, []).append(row)
+    return found
+
+def _interval(row, ratio) -> str: # ratio: of odds, of rates or None
+    "An estimate with its interval"
+    if row.lost: return LOST
+    text = f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
+    if ratio is None: return text
+    odds, low, high = np.exp(np.clip([row.estimate, row.low, row.high], -700, 700))
+    return f"{text}  {ratio} {odds:.4g} ({low:.4g} to {high:.4g})"
+
+def _estimate_lines(name: str, rows: list, ratio) -> tuple: # what follows the statistic, lines below
+    "Of a variable that is one column beside its statistic; else a line for each of its columns"
+    if len(rows) == 1:
+        named = "" if rows[0].label == name else f", {rows[0].label}"
+        return f"{_interval(rows[0], ratio)}{named}", []
+    shown = sorted(rows, key=lambda row: -abs(np.nan_to_num(row.z)))[:_MOST]
+    width = max(len(row.label) for row in shown)
+    below = [f"    {row.label:<{width}}  {_interval(row, ratio)}" for row in rows if row in shown]
+    if len(rows) > len(shown): below.append(f"    ... and {len(rows) - len(shown)} more: selection.effects")
+    return "", below
 
 def _largest(selection) -> list:
     "The selected variables, by the size of their statistics, as far as they are shown"
@@ -51,15 +65,20 @@ def true_in_words(selection) -> str:
 
 def as_text(selection) -> str:
     "The selection as text"
-    chosen, estimates = _largest(selection), _intervals(selection)
+    chosen, estimates, target = _largest(selection), _estimates(selection), selection.release.target
+    ratio = getattr(selection.release, "ratio", None) # of odds or rates, if estimates are their logarithms
     width = max([len(selection.names[j]) for j in chosen], default=0)
-    def line(j):
+    def lines_of(j):
         name, arrow = selection.names[j], _ARROWS[int(selection.signs[j])]
         size = f"{selection.label} = {selection.W[j]:<9.4g}"
-        return f"  {name:<{width}}  {size} {arrow:<4}  {estimates.get(name, '')}".rstrip()
-    lines = [line(j) for j in chosen]
+        beside, below = _estimate_lines(name, estimates[name], ratio) if name in estimates else ("", [])
+        return [f"  {name:<{width}}  {size} {arrow:<4}  {beside}".rstrip(), *below]
+    lines = [line for j in chosen for line in lines_of(j)]
+    if target is not None: lines.insert(0, f"Response: {target!r}.")
     if len(selection) > len(chosen): lines.append(f"  ... and {len(selection) - len(chosen)} more")
-    if estimates: lines.append("Estimates with 95 % intervals, adjusted for the selection.")
+    if estimates:
+        lines.append(f"{selection.effects.meaning} 95 % intervals, adjusted for the selection.")
+        if ratio is None: lines.append(NONLINEAR)
     if len(selection): lines.append(true_in_words(selection))
     return "\n".join([selection.explain(), *lines, *selection.guarantee.lines(), *selection.notes])
 
@@ -68,19 +87,25 @@ _HEAD = "name", "statistic", "selected", "direction"
 _NUMBERS = "estimate", "se", "low", "high", "pvalue" # of an effect, in a table
 
 def variables_table(selection) -> Table:
-    "One row per variable: its statistic, whether it was selected, and its estimate where there is one"
+    "A row per variable: statistic, selected or not, estimate; where it has several columns, a row per column"
     arrows = [_ARROWS[int(sign)] for sign in selection.signs]
     rows = list(zip(selection.names, selection.W.tolist(), selection.support.tolist(), arrows))
     note = true_in_words(selection)
     if selection.estimate is None: return Table(_HEAD, rows, note)
-    rows = [(*row, *numbers) for row, numbers in zip(rows, _numbers(selection))]
-    ratio = getattr(selection.release, "ratio", None)
-    if ratio is None: return Table(_HEAD + _NUMBERS, rows, note)
-    rows = [(*row, *np.exp([row[4], *row[6:8]]).tolist()) for row in rows]
-    return Table((*_HEAD, *_NUMBERS, ratio, f"{ratio}, low", f"{ratio}, high"), rows, note)
+    variables, effects = selection.release.variables, list(selection.all_effects())
+    numbers = [tuple(getattr(row, name) for name in _NUMBERS) for row in effects]
+    whole = [(*rows[j], *numbers[k]) for k, j in enumerate(variables.index)]
+    head, ratio = _HEAD + _NUMBERS, getattr(selection.release, "ratio", None)
+    if ratio is not None:
+        head = (*head, ratio, f"{ratio}, low", f"{ratio}, high")
+        whole = [(*row, *np.exp([row[4], *row[6:8]]).tolist()) for row in whole]
+    if not any(row.reference for row in effects) and not variables.grouped:
+        return Table(head, whole, note)
+    whole = [(*row, effect.name, effect.reference) for row, effect in zip(whole, effects)]
+    return Table((*head, "column", "reference"), whole, note)
 
 def _numbers(selection) -> list:
-    "Estimate, standard error, interval and p-value of each variable"
+    "Estimate, standard error, interval and p-value of each variable; of a group, the p-value"
     variables, effects = selection.release.variables, list(selection.all_effects())
     def numbers(j):
         first, *more = (effects[k] for k in variables.columns([j]))
@@ -90,9 +115,12 @@ def _numbers(selection) -> list:
 def as_dict(selection) -> dict:
     "The selection as plain data, for JSON; no threshold is None"
     release, budget = selection.release, selection.budget
-    effects = None if selection.estimate is None else [row._asdict() for row in selection.effects]
+    effects = None if selection.estimate is None else [
+        {name: None if value != value else value for name, value in row._asdict().items()}
+        for row in selection.effects]
     return {
-        "selected": list(selection.selected), "variables": list(selection.names), "W": selection.W.tolist(),
+        "response": release.target, "selected": list(selection.selected),
+        "variables": list(selection.names), "W": selection.W.tolist(),
         "signs": selection.signs.tolist(),
         "threshold": selection.threshold if np.isfinite(selection.threshold) else None,
         "method": selection.method, "rule": selection.rule.name,
@@ -108,6 +136,7 @@ def as_csv(selection) -> str:
     same = {"guarantee": " ".join(selection.guarantee.lines()),
             "diagnosis": " ".join(f"{finding.subject}: {finding}" for finding in selection.diagnosis)}
     if selection.release.simulated: same["simulation"] = "NOT private"
+    if selection.release.target is not None: same["response"] = selection.release.target
     head, rows = ["variable", "W", "sign", "selected"], [[] for _ in selection.names]
     if selection.estimate is not None: head, rows = [*head, *_NUMBERS], _numbers(selection)
     columns = zip(selection.names, selection.W, selection.signs, selection.support, rows)
@@ -130,7 +159,8 @@ def _facts_html(
 def release_html(release) -> str:
     "What was released, how it is protected and what it cost"
     spent = "" if release.budget is None else f"{release.spent_in_words}; noise on {in_words(release.noise)}"
-    facts = [("rows", f"{release.n:,}"), ("variables", f"{len(release.names)}: {listed(release.names)}"),
+    facts = [("response", release.target), ("rows", f"{release.n:,}"),
+             ("variables", f"{len(release.names)}: {listed(release.names)}"),
              ("protected", release.guarantee.lines()), ("spent", spent)]
     return _facts_html(f"Release by method {release.method!r}", facts)
 
@@ -140,6 +170,7 @@ def _picture(selection, which) -> str:
         effects = {row.variable: row for row in selection.all_effects()}
         variables = selection.release.variables
         rows = [effects[selection.names[j]] for j in which if len(variables.columns([j])) == 1]
+        rows = [row for row in rows if not row.lost]
         ends = [(row.low / row.se, row.high / row.se, row.estimate / row.se) for row in rows]
         if rows: return svg_rows([row.variable for row in rows], *zip(*ends), "in standard errors")
     sizes = selection.W[list(which)]
@@ -153,7 +184,9 @@ def _shown_table(selection, which) -> str:
     kept = [k for k, name in enumerate(table.head) if name not in left_out]
     head = [selection.label if table.head[k] == "statistic" else table.head[k] for k in kept]
     more = f"... and {len(selection) - len(which)} more" if len(selection) > len(which) else ""
-    rows = [[table.rows[j][k] for k in kept] for j in which]
+    names = [selection.names[j] for j in which]
+    rows = sorted((row for row in table.rows if row[0] in names), key=lambda row: names.index(row[0]))
+    rows = [[row[k] for k in kept] for row in rows]
     return Table(head, rows, more, {"pvalue": ".2g"})._repr_html_()
 
 def as_html(selection) -> str:
@@ -162,7 +195,8 @@ def as_html(selection) -> str:
     rate = "any rate" if selection.any_rate else f"FDR of at most {selection.fdr:g}"
     asked = (f"{rate}, rule {selection.rule.name!r}, method {selection.method!r}, "
              f"n = {release.n:,}")
-    facts = [("asked", asked), ("found", selection.explain()),
+    facts = [("response", release.target), ("asked", asked), ("found", selection.explain()),
+             ("estimates", [selection.effects.meaning, NONLINEAR] if selection.estimate is not None else ""),
              ("at least", true_in_words(selection)), ("guaranteed", selection.guarantee.lines()),
              ("spent", selection.notes)]
     title = f"{len(selection)} of {len(selection.W)} variables selected. "

@@ -570,10 +570,12 @@ def test_collinear_pairs_are_named_the_closest_first(data):
     (a, b, one), (c, d, two) = close.collinear()
     assert (a, b, c, d) == ("x1", "x3", "x0", "x4") and np.isclose(one, -.99) and np.isclose(two, .96)
     notes = [note for note in close.notes() if "collinear" in note]
-    assert notes[0].startswith("Columns 'x1' and 'x3' are nearly collinear (correlation -0.990): ")
+    assert notes[0].startswith("Columns 'x1', 'x3' are nearly collinear (correlation -0.990): ")
     assert len(notes) == 2
     many = twins(r, [(0, 1, .97), (2, 3, .98), (4, 5, .99), (1, 4, .96)])
-    assert len([note for note in many.notes() if "collinear" in note]) == 3 and len(many.collinear()) == 4
+    notes = [note for note in many.notes() if "collinear" in note]
+    assert len(many.collinear()) == 4 and len(notes) == 2  # one for each cluster
+    assert any("Drop all but one of 'x4', 'x5', 'x0', 'x1', or group them." in note for note in notes)
     beyond = twins(r, [(0, 1, 1.2)]).collinear()
     assert beyond[0][2] == 1.0
     alike = replace(close, gram=close.gram / np.sqrt(np.outer(np.diag(close.gram), np.diag(close.gram))))
@@ -696,7 +698,7 @@ def test_a_rare_truth_value_is_told_to_be_a_factor(data):
     finding = found_in(quiet((rare, y, None), ranges=ranges))["means of the columns"][1]
     assert "'x6'" in finding.found and "give the levels, a common one first" in finding.change
     wide = found_in(quiet((rare, y, None), ranges=ranges | {"x6": (0, 2)}))["means of the columns"][1]
-    assert "Narrow the ranges of 'x6'" in wide.change and "levels" not in wide.change
+    assert wide.change.startswith("Set the range of 'x6' to [0, ") and "levels" not in wide.change
 
 
 @pytest.mark.filterwarnings("ignore:delta=")
@@ -897,7 +899,8 @@ def test_a_response_bound_is_compared_with_the_released_square(data):
         return found_in(replace(r, bounds=bounds))
     assert "response bound" not in at(7.9)
     effect, finding = at(8.1)["response bound"]
-    assert f"Lower response_bound to {3 * size:.2g} or less." == finding.change
+    edit = "Set rounds=3, which find the bound, or response_bound to {:.2g} or less."
+    assert finding.change == edit.format(3 * size)
     assert "8.1 times" in finding.found
     assert at(80)["response bound"][0] >= effect >= 1.5
 
@@ -933,8 +936,8 @@ def test_a_centre_that_is_far_off_is_told_with_a_better_one(data):
     def found(shift, **options):
         return found_in(quiet((X, y + shift, None), **{"epsilon": 5.0, "response_bound": 200.0, **options}))
     effect, finding = found(60.0)["response centre"]
-    center = float(finding.change.split("about ")[1].split(",")[0])
-    assert abs(center - 60 - y.mean()) < 3 and "'private'" in finding.change and effect > 1
+    center, bound = (float(words.split()[0].rstrip(".")) for words in finding.change.split("about ")[1:])
+    assert abs(center - 60 - y.mean()) < 3 and effect > 1 and 2 * y.std() < bound < 200
     assert "response centre" not in found(0.0) and "response centre" not in found(60.0, response_center=60.0)
 
 
@@ -945,7 +948,7 @@ def test_a_row_bound_far_above_the_rows_and_far_below(data):
     assert abs(usual / np.sqrt((data[0]**2).sum(1).mean()) - 1) < .3
     X, y, _ = data
     low = found_in(quiet((40 * X, y, None), row_bound=1.0, epsilon=90.0))["row bound"][1]
-    assert "Raise row_bound" in low.change and "row bound" not in found_in(quiet(data))
+    assert "half the usual norm" in low.change and "row bound" not in found_in(quiet(data))
     below = replace(quiet(data), gram=-1e9 * np.eye(7)) # noise below all that rows could make up for
     assert "row bound" not in found_in(below)
 
@@ -959,8 +962,9 @@ def test_columns_of_unlike_units_are_named_until_they_have_ranges(data):
     ranged = quiet((wide, y, None), ranges={"x4": (-3e3, 3e3)})
     assert "units of the columns" not in found_in(ranged)
     every = {f"x{j}": (-3e3, 3e3) for j in range(6)}
-    narrow = found_in(quiet((wide, y, None), ranges=every))["units of the columns"][1]
-    assert narrow.change.startswith("Narrow the ranges")
+    narrow = found_in(quiet((wide, y, None), ranges=every))
+    assert narrow["constant columns"][1].about == ("x0", "x1", "x2", "x3", "x5")
+    assert "units of the columns" not in narrow
     assert "units of the columns" not in found_in(quiet((X * [1, 1, 1, 1, 5, 1], y, None), row_bound=5.0))
 
 

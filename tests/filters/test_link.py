@@ -12,7 +12,7 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters import link
-from dp_knockoff.filters.link import LINKS, Link, LinkedMoments, LinkMethod, Scores, linear_start, noisy_gram
+from dp_knockoff.filters.link import LINKS, Link, LinkedMoments, LinkMethod, Scores, linear_start
 from dp_knockoff.filters.methods import load_release, private_filter
 from dp_knockoff.filters.private_moments import SIZES, on_directions
 from dp_knockoff.privacy.ledger import Ledger
@@ -191,13 +191,17 @@ def test_a_ledger_is_informed_and_a_person_may_have_several_rows():
     with pytest.raises(InputError): LOGIT.release(X, Y, ledger=ledger, **DRAW)
 
 
-def test_a_gram_matrix_has_the_noise_that_is_said():
-    clip = Clip(2.0, 1.0)
-    sums = np.zeros((41, 41), dtype=np.int64)
-    G, sd = noisy_gram(sums, clip, .7, Recorder(), "Gram matrix")
-    above = G[np.triu_indices(40, 1)]
-    assert np.isclose(sd, clip.design_bound**2 / .7) and (G == G.T).all()
-    assert abs(above.std() / sd - 1) < .12 and .7 < np.diag(G).std() / sd / np.sqrt(2) < 1.4
+def test_gram_matrices_have_the_noise_that_is_said():
+    "Two releases of the same rows: the difference of their linear Gram matrices, and of their Jacobians"
+    X, y = yes_or_no(20_000, np.append(SLOPES, np.zeros(20)))
+    one, two = (LinkMethod(**RICH, row_bound=2.0, link="logit").release(X, y, simulation=True, random_state=k)
+                for k in (0, 1))
+    assert one.weighted and two.weighted
+    for name in ("gram", "jacobian"):
+        found = (getattr(one, name) - getattr(two, name)) / getattr(one, name + "_sd") / np.sqrt(2)
+        above = found[np.triu_indices(len(found), 1)]
+        if name == "jacobian": above = above[np.abs(above) < 10]  # their starts differ a little
+        assert .85 < above.std() < 1.15 and .6 < np.diag(found).std() / np.sqrt(2) < 1.6, name
 
 
 # ---------------------------------------------------------------- what is found
@@ -310,17 +314,18 @@ def test_refusals():
         return open_source(rows, dictionary=facts | {"columns": facts["columns"] | {"y": response}})
     def once(): yield X, Y
     for said, expected in [
-            (refused(source(range=[0, 5]), link="logit"), "is for a yes or no"),
-            (refused(source(range=[-1, 5]), link="log"), "can be negative"),
-            (refused(source(levels=[0, 1]), link="log"), "is a yes or no"),
+            (refused(source(range=[0, 5]), link="logit"), "is for two levels"),
+            (refused(source(range=[-1, 5]), link="log"), "is for counts"),
+            (refused(source(levels=[0, 1]), link="log"), "is for counts"),
             (refused(X, Y, link="log", row_bound=2.0), "largest count that counts"),
             (refused(once(), link="logit", row_bound=2.0), "needs several passes"),
-            (refused(Moments.from_data(X, Y, clip=Clip(2.0, 1.0)), link="logit"), "rows are gone"),
+            (refused(Moments.from_data(X, Y, clip=Clip(2.0, 1.0)), link="logit"), "sums already"),
             (refused(X, Y, link="logit"), "row_bound is missing"),
             (refusal(LinkMethod, epsilon=1.0, delta=1e-3, link="probit"), "'identity', 'logit'"),
             *((refusal(LinkMethod, **RICH, link="logit", **{name: value}), "no meaning with link")
               for name, value in dict(rounds=2, sigma=1.0, noise="symmetric", intercept=False, balance=2.0,
-                                      response_center=.5, response_bound=2.0).items())]:
+                                      response_center=.5, response_bound=2.0).items()),
+            (refusal(LinkMethod, **RICH, link="log", response_bound="private"), "no meaning with link")]:
         assert expected in said, said
     r = LOGIT.release(X, Y, **DRAW)
     assert "each started from its own fit" in refusal(lambda: r + r)

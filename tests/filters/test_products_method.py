@@ -835,3 +835,25 @@ def test_finite_values_of_any_size_are_not_refused():
     X[::2] = 1.7e308
     found = ask("products", X, y, law=LAW, epsilon=1.0, delta=1e-3, response_bound=1.0, simulation=True)
     assert found.release.n == 300
+
+
+def test_effects_are_least_squares_on_the_products_of_the_originals():
+    "Against the formula with dense matrices; in the units of the columns"
+    law = Gaussian([1.0, -2, 3], [[4, 1, 0], [1, 1, 0], [0, 0, 9]])
+    rng = np.random.default_rng(0)
+    X = law.draw(open_uniforms(rng, (3000, 3)))
+    y = X @ [.5, 0, -.2] + rng.standard_normal(3000)
+    method = ProductsMethod(law=law, epsilon=3.0, delta=1e-3, response_bound=5.0)
+    release = method.release(X, y, simulation=True, random_state=0)
+    products, variance, noise = release.combined()
+    A = release.n * release.weight * np.block([[release.S, release.S - release.D],
+                                               [release.S - release.D, release.S]])
+    inverse = np.linalg.inv(noise * np.eye(6) + variance * A)
+    V = np.linalg.inv(A[:3] @ inverse @ A[:, :3])
+    beta = V @ A[:3] @ inverse @ products
+    T = np.linalg.inv(np.diag([2.0, 1, 3])) # of single columns
+    found = release.estimates()
+    assert np.allclose(found.estimate, T @ beta) and np.allclose(found.se, np.sqrt(np.diag(T @ V @ T)))
+    assert np.abs((found.estimate - [.5, 0, -.2]) / found.se).max() < 4.5
+    assert select(release).estimate is None # no rule reads them
+    assert "has no estimate" in refusal(replace(release, units=np.empty((0, 0))).estimates)

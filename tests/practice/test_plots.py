@@ -300,16 +300,17 @@ def test_the_rest_is_counted():
 
 
 def test_an_interval_that_says_nothing_does_not_flatten_the_others():
-    "A constant column has an infinite variance, for practical purposes"
+    "A constant column is lost, and its row says so"
     X, y, _ = linear_model(4000, p=4, k=2, amplitude=1.0, random_state=0)
     wide = np.column_stack([X, np.ones(len(y))])
     found = moments_filter(wide, y, epsilon=20.0, delta=1e-5, row_bound=3.0, response_bound=5.0,
                            simulation=True, random_state=0)
     effects = found.release.estimates()
-    assert effects.high[4] > 1e4
+    assert [row.name for row in effects if row.lost] == ["x4"]
     ax = plot_effects(effects)
     assert ax.get_xscale() == "linear" and ax.get_xlim()[1] < 2 * np.abs(effects.high[:4]).max()
-    assert effects.low[0] in {path[0, 0] for path in ax.collections[-1].get_segments()}
+    assert [text.get_text() for text in ax.texts].count("lost") == 1
+    assert effects.low[0] in {path[0, 0] for path in ax.collections[-1].get_segments() if len(path)}
 
 
 def test_effects_of_what_has_none():

@@ -202,7 +202,8 @@ def test_a_simulation_cannot_be_overlooked(kind):
 def test_what_was_spent_and_what_must_be_public():
     words = read_of("moments").words
     release = made("moments").release
-    for fact in ("Epsilon 2", "Delta 1e-05", "Rounds 4", "Rows per person 1", release.sampler, release.ids[0],
+    for fact in ("Epsilon 2", "Delta 1e-05", f"Rounds {release.rounds}", "Rows per person 1",
+                 release.sampler, release.ids[0],
                  f"Noise on products {release.noise['products']:.4g}",
                  f"Noise on Gram matrix {release.noise['Gram matrix']:.4g}",
                  "row bound 2.5", "response bound 6", "centre of the response 0",
