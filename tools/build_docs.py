@@ -62,9 +62,10 @@ def write_pages(books: dict, found: list):
     cited, entries = bibliography.citations(books), bibliography.entries(books[bibliography.STEM])
     works = {key: bibliography.short(key, text) for key, text in entries.items()}
     credit(modules, found)
+    meant = linked_cells(books)
     for stem, book in books.items():
         if stem == "index": continue  # the README; the site has a first page of its own
-        shown = page(stem, book, modules, found, cited, works)
+        shown = page(stem, book, modules, found, cited, works, meant)
         write(f"{stem}.ipynb", json.dumps(shown, indent=1))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     write("reference/index.md", reference.overview(modules, reference.package_groups()))
@@ -131,9 +132,10 @@ def weigh(path: Path, books: dict, found: list):
     path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict) -> dict:
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict,
+         meant: set) -> dict:
     "A notebook as the reader of the site sees it"
-    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, found), False
+    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, found, meant), False
     targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
@@ -153,6 +155,12 @@ def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: 
     return book | {"cells": cells}
 
 
+def linked_cells(books: dict) -> set:
+    "The cells (notebook, id) that prose links to"
+    return {(link[1] or stem, link[2]) for stem, book in books.items() for cell in book["cells"]
+            if cell["cell_type"] == "markdown" for link in CELL.finditer(cell["source"])}
+
+
 def with_citations(text: str, cited: dict) -> str:
     "The bibliography with the notebooks that cite each entry"
     def entry(match):
@@ -163,13 +171,14 @@ def with_citations(text: str, cited: dict) -> str:
     return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
 
 
-def notes_on(stem: str, book: dict, found: list) -> dict:
-    "{cell: a line above it}: which statements a cell attacks; nothing for code that others link to"
+def notes_on(stem: str, book: dict, found: list, meant: set) -> dict:
+    "{cell: a line above it}: which statements a cell attacks; nothing for code that is only linked"
     attacked = {}
     for one in found:
         for cell in (cell for page, cell in one.attacks if page == stem):
             attacked.setdefault(cell, []).append(f"[{one.label}](#{one.id})")
-    notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, *nbs.EXPORTED)}
+    notes = {cell["id"]: "" for cell in book["cells"]
+             if nbs.has(cell, *nbs.EXPORTED) or (stem, cell["id"]) in meant}
     return notes | {cell: "Attacks " + ", ".join(names) for cell, names in attacked.items()}
 
 
