@@ -183,6 +183,8 @@ def test_links_of_a_notebook_work_on_the_site():
     text = build_docs.prose("06_threshold", 1, text, {"f": "dp_knockoff.thing.f"})
     assert text == ("[L](#lemma-1) [A](#04_fixed_x-cell-0123abcd) {py:obj}`f <dp_knockoff.thing.f>` "
                     "[K](05_statistics.ipynb#the-lasso)")
+    own = build_docs.prose("06_threshold", 1, "[A](#cell-id=0123abcd) [B](#Who's-it?) [C](#lemma-1)", {})
+    assert own == "[A](#06_threshold-cell-0123abcd) [B](#whos-it) [C](#lemma-1)"
     code = "`[L](04_fixed_x.ipynb#lemma-1)`"
     assert build_docs.prose("06_threshold", 1, code, {}) == code
     top = build_docs.prose("06_threshold", 0, "# T\n> S", {})

@@ -30,12 +30,12 @@ PROJECT = [nbs.ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "CONTRIBU
 PAGES = [path for path in PROJECT if path.exists()]
 PROSE = re.compile(nbs.CODE.pattern + r"|(^#[^\n]*$)|(!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r"\[`([\w.]+)`\]\([^)\s]*dp_knockoff/[\w/]+\.py\)")   # in the map: a name with its module
-CELL = re.compile(r"\]\((?:[\w.]+/)*(\w+)\.ipynb#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
+CELL = re.compile(r"\]\((?:(?:[\w.]+/)*(\w+)\.ipynb)?#cell-id=([0-9a-f]+)\)")  # a cell, as Jupyter names it
 KINDS = "assumption|definition|eq|lemma|prop|property|remark|theorem"
 PLACE = re.compile(  # a statement, or a work that is cited
     rf"\]\((?:[\w.]+/)*\w+\.ipynb#((?:{KINDS})-[a-z0-9-]+|[a-z]+\d{{4}}[a-z]?)\)")
 CHAPTER = re.compile(PROSE.pattern + r"|\b[Cc]hapter (\d{1,2})\b", re.MULTILINE | re.DOTALL)
-SECTION = re.compile(r"(\]\((?:[\w.]+/)*\w+\.ipynb#)([^)\s]+)(?=\))")  # a heading, as Jupyter names it
+SECTION = re.compile(r"(\]\((?:(?:[\w.]+/)*\w+\.ipynb)?#)([^)\s]+)(?=\))")  # a heading, as Jupyter names it
 CAPTION = re.compile(r"^(\*\*Figure \d+\.\*\*)", re.MULTILINE)
 SHORT = 4  # lines of code above a picture that are shown without being asked for
 SIGNATURES = 3  # the most that a folded cell shows
@@ -62,9 +62,10 @@ def write_pages(books: dict, found: list):
     cited, entries = bibliography.citations(books), bibliography.entries(books[bibliography.STEM])
     works = {key: bibliography.short(key, text) for key, text in entries.items()}
     credit(modules, found)
+    meant = linked_cells(books)
     for stem, book in books.items():
         if stem == "index": continue  # the README; the site has a first page of its own
-        shown = page(stem, book, modules, found, cited, works)
+        shown = page(stem, book, modules, found, cited, works, meant)
         write(f"{stem}.ipynb", json.dumps(shown, indent=1))
     for module in modules: write(f"reference/{module.name}.md", reference.page(module))
     write("reference/index.md", reference.overview(modules, reference.package_groups()))
@@ -131,9 +132,10 @@ def weigh(path: Path, books: dict, found: list):
     path.write_text(f"Search.setIndex({json.dumps(index, separators=(',', ':'))})", encoding="utf-8")
 
 
-def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict) -> dict:
+def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: dict,
+         meant: set) -> dict:
     "A notebook as the reader of the site sees it"
-    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, found), False
+    links, cells, notes, open_proof = lookup(modules, stem), [], notes_on(stem, book, found, meant), False
     targets = {cell: f"{cell[0]}-cell-{cell[1]}" for one in found for cell in one.attacks}
     for index, cell in enumerate(book["cells"]):
         if cell["cell_type"] == "markdown":
@@ -153,6 +155,12 @@ def page(stem: str, book: dict, modules: list, found: list, cited: dict, works: 
     return book | {"cells": cells}
 
 
+def linked_cells(books: dict) -> set:
+    "The cells (notebook, id) that prose links to"
+    return {(link[1] or stem, link[2]) for stem, book in books.items() for cell in book["cells"]
+            if cell["cell_type"] == "markdown" for link in CELL.finditer(cell["source"])}
+
+
 def with_citations(text: str, cited: dict) -> str:
     "The bibliography with the notebooks that cite each entry"
     def entry(match):
@@ -163,13 +171,14 @@ def with_citations(text: str, cited: dict) -> str:
     return re.sub(r"^\((\w+)\)=\n.+$", entry, text, flags=re.MULTILINE)
 
 
-def notes_on(stem: str, book: dict, found: list) -> dict:
-    "{cell: a line above it}: which statements a cell attacks; nothing for code that others link to"
+def notes_on(stem: str, book: dict, found: list, meant: set) -> dict:
+    "{cell: a line above it}: which statements a cell attacks; nothing for code that is only linked"
     attacked = {}
     for one in found:
         for cell in (cell for page, cell in one.attacks if page == stem):
             attacked.setdefault(cell, []).append(f"[{one.label}](#{one.id})")
-    notes = {cell["id"]: "" for cell in book["cells"] if nbs.has(cell, *nbs.EXPORTED)}
+    notes = {cell["id"]: "" for cell in book["cells"]
+             if nbs.has(cell, *nbs.EXPORTED) or (stem, cell["id"]) in meant}
     return notes | {cell: "Attacks " + ", ".join(names) for cell, names in attacked.items()}
 
 
@@ -232,10 +241,14 @@ def prose(stem: str, index: int, source: str, links: dict) -> str:
         source = re.sub(r"\A(# [^\n]*\n)\s*>", rf"({stem}-top)=\n\1\n{{.subtitle}}\n>", source)
         source = source.rstrip("\n") + "\n\n" + download
     parts = nbs.VERBATIM.split(MODULE.sub(r"`\1`", source))
-    parts[::2] = [CAPTION.sub(r"{.caption}\n\1", part) for part in parts[::2]]
-    parts[::2] = [PLACE.sub(r"](#\1)", CELL.sub(r"](#\1-cell-\2)", part)) for part in parts[::2]]
-    source = SECTION.sub(lambda m: m[1] + re.sub(r"[^\w-]", "", m[2]).lower(), "".join(parts))
-    return nbs.relink(chaptered(linked(source, links)), moved, folder(stem))
+    parts[::2] = [placed(CAPTION.sub(r"{.caption}\n\1", part), stem) for part in parts[::2]]
+    return nbs.relink(chaptered(linked("".join(parts), links)), moved, folder(stem))
+
+
+def placed(text: str, stem: str) -> str:
+    "Links to cells, statements, works and headings, as the site names them"
+    text = CELL.sub(lambda m: f"](#{m[1] or stem}-cell-{m[2]})", text)
+    return SECTION.sub(lambda m: m[1] + re.sub(r"[^\w-]", "", m[2]).lower(), PLACE.sub(r"](#\1)", text))
 
 
 def where(stem: str) -> str:
