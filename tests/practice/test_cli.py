@@ -130,7 +130,8 @@ def test_command_is_the_function(capsys, folder):
     assert found["response"] == "y"
     assert [row["name"] for row in found["effects"]] == found["selected"]
     assert [row["low"] for row in found["effects"]] == pytest.approx(list(expected.effects.low))
-    assert set(found["effects"][0]) == {"name", "variable", "estimate", "se", "low", "high", "z", "pvalue"}
+    assert set(found["effects"][0]) == {"name", "variable", "estimate", "se", "low", "high", "z", "pvalue",
+                                       "reference"}
 
 
 def budgeted(**more): return dict(epsilon=.9, delta=.1, row_bound=8.0, sigma=1.0, beta_norm=3.0) | more
