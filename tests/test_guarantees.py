@@ -2,7 +2,7 @@
 
 A change that is meant to change a guarantee writes the file anew, and says why in it, by
 
-    python tests/selection/test_guarantees.py --write
+    python tests/test_guarantees.py --write
 """
 import json
 import sys
