@@ -619,7 +619,8 @@ def test_statement_and_notes(data):
     assert "(epsilon=1, delta=0.001)" in plain and "counts as private" in plain
     assert "if rows are independent with E[y | x] = a + X b, and one variance of the noise for all" in plain
     assert "hardly any response is beyond its bound." in plain
-    for word in ("on average over", "private count", "rounds", "ranges", "sigma", "Not identified", "intercept"):
+    for word in ("on average over", "private count", "rounds", "ranges", "sigma", "Not identified",
+                 "intercept"):
         assert word not in plain, word
     several = text()
     assert "Spent (epsilon=1, delta=0.001) in 3 rounds; noise scales: Gram matrix" in several

@@ -275,8 +275,8 @@ def test_levels_are_against_the_reference_and_rare_ones_or_constants_are_never_s
     rows = {row.name: row for row in chosen.release.estimates()}
     for name, truth in (("f=v", .7), ("f=w", -.7), ("a", .8)):
         assert abs(rows[name].estimate - truth) < 4 * rows[name].se and rows[name].se < .3
-    for name in ("c", "f=rare"): assert abs(rows[name].z) < 4
-    assert all(np.isfinite(row.estimate) for row in rows.values())
+    assert rows["c"].lost and abs(rows["f=rare"].z) < 4
+    assert all(np.isfinite(row.estimate) for row in rows.values() if not row.lost)
 
 
 def test_separation_is_never_a_coefficient_of_millions():
@@ -284,9 +284,9 @@ def test_separation_is_never_a_coefficient_of_millions():
     rng = stream(0, "separation")
     X = rng.standard_normal((20_000, 4))
     r = LinkMethod(**RICH, row_bound=2.0, link="logit").release(X, (X[:, 0] > 0) * 1.0, **DRAW)
-    e = r.estimates()
-    assert np.abs(e.estimate[:4]).max() < 50 and (r.unsettled or np.abs(e.z[1:4]).max() < 4)
+    assert np.abs(r.estimate().beta).max() < 50
     if r.unsettled: assert not len(select(r)) and "did not settle" in " ".join(select(r).notes)
+    else: assert np.abs(r.estimates().z[1:4]).max() < 4
 
 
 @BOTH

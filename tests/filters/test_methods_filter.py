@@ -216,6 +216,6 @@ def test_a_pair_that_brings_all_knockoffs_close_is_named():
     assert len(knockoff_filter(X, y, random_state=0)) >= 5
     X[:, 11] = -.987 * X[:, 10] + np.sqrt(1 - .987**2) * X[:, 11]
     found = knockoff_filter(X, y, s="lam_min", random_state=0)
-    assert found.diagnosis[0].subject == "collinear columns" and "'x10' and 'x11'" in found.diagnosis[0].found
+    assert found.diagnosis[0].subject == "collinear columns" and "'x10', 'x11'" in found.diagnosis[0].found
     assert found.diagnosis.unknown == () and found.release.noise_share() == 0
     assert "collinear" not in repr(knockoff_filter(X[:, :11], y, s="lam_min", random_state=0).diagnosis)

@@ -1,4 +1,5 @@
 "The moments filter: rounds that spend the budget once, everything else for free, nothing drawn on bad input."
+import re
 from dataclasses import fields, replace
 from fractions import Fraction
 
@@ -715,7 +716,7 @@ def test_a_remedy_that_is_named_works():
     for seed in range(8):
         found = planted("response bound", seed, True)
         if not len(found): break
-    bound = float(found.diagnosis[0].change.split()[3])
+    bound = float(re.search(r"response_bound to ([\d.e+-]+)", found.diagnosis[0].change)[1])
     rng = stream(seed, "planted response bound")
     X = rng.standard_normal((4000, 12))
     y = X[:, [0, 2, 4]].sum(1) * .15 + rng.standard_normal(4000)
