@@ -18,6 +18,7 @@ from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection.release import select
+from trials import of_rounds
 
 # %% auto #0
 __all__ = ['SETTINGS', 'moments_trial', 'moments_cell', 'make']
@@ -262,11 +263,12 @@ def moments_cell(
     return np.array([moments_trial(name, k, **options) for k in range(trials)])
 
 def make(jobs: int = 2, trials: int = 100, one_round: int = 40) -> tuple: # header, arrays
-    "What results/moments_trials.npz holds: with four rounds, and with one"
+    "What results/moments_trials.npz holds: with three rounds, and with one for symmetric noise"
     def rates(label, trials, **options):
         found = pool.map(partial(moments_cell, trials=trials, **options), SETTINGS)
         return np.array(list(tqdm(found, label, total=len(SETTINGS)))).astype(np.float32) # half of the file
     with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        arrays = dict(four=rates("four rounds", trials), one=rates("one round", one_round, rounds=1))
+        arrays = dict(three=rates("three rounds", trials),
+                      one=rates("one round", one_round, **of_rounds(1)))
     header = {"names": list(SETTINGS), "q": [s.q for s in SETTINGS.values()], "fields": list(_FIELDS)}
     return header, arrays

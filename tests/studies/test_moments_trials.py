@@ -16,7 +16,7 @@ from moments_trials import (
     moments_cell,
     moments_trial,
 )
-from trials import made_with
+from trials import made_with, of_rounds
 
 FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "moments_trials.npz"
 NAMES = list(SETTINGS)
@@ -106,10 +106,10 @@ def test_without_signals_there_is_no_power_to_measure():
 
 # ---------------------------------------------------------------- on file
 
-def test_the_file_has_every_setting_with_four_rounds_and_with_one():
+def test_the_file_has_every_setting_with_three_rounds_and_with_one():
     file = load_arrays(FILE, "moments_trials")[1]
     assert HEADER["names"] == NAMES and HEADER["fields"] == list(_FIELDS)
-    for rounds, least in (("four", 100), ("one", 40)):
+    for rounds, least in (("three", 100), ("one", 40)):
         settings, trials, width = file[rounds].shape
         assert (settings, width) == (len(NAMES), len(_FIELDS)) and trials >= least
 
@@ -119,13 +119,13 @@ def test_the_file_is_what_the_code_gives():
     _, file = load_arrays(FILE, "moments_trials")
     if HEADER["made_with"] != made_with(): pytest.skip("made with other libraries")
     exact = [k for k, name in enumerate(_FIELDS) if not name.startswith("knockoffs")]
-    name, last = "10 columns", file["four"].shape[1] - 1
-    for rounds, k, options in (("four", last, {}), ("one", 3, {"rounds": 1})):
+    name, last = "10 columns", file["three"].shape[1] - 1
+    for rounds, k, options in (("three", last, {}), ("one", 3, of_rounds(1))):
         again = np.array(moments_trial(name, k, **options))
         assert np.allclose(again[exact], file[rounds][NAMES.index(name), k][exact], equal_nan=True)
 
 
-@pytest.mark.parametrize("rounds", ["four", "one"])
+@pytest.mark.parametrize("rounds", ["three", "one"])
 def test_no_setting_is_above_its_rate_by_more_than_chance_and_a_little(rounds):
     "FDR within three and a half standard errors of q and a little; on average below it"
     cells = load_arrays(FILE, "moments_trials")[1][rounds]
@@ -137,6 +137,6 @@ def test_no_setting_is_above_its_rate_by_more_than_chance_and_a_little(rounds):
 
 
 def test_intervals_on_file_cover():
-    cells = load_arrays(FILE, "moments_trials")[1]["four"]
+    cells = load_arrays(FILE, "moments_trials")[1]["three"]
     covered = cells[:, :, _FIELDS.index("covered")].mean(1)
     assert covered.min() > .9 and covered.mean() > .94

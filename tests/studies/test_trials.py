@@ -37,7 +37,7 @@ def test_cells_of_the_studies_are_the_settings_that_their_labels_say():
     "Every round and rule that is compared, side by side; trials are functions of their number"
     studies = {name: study() for name, study in STUDIES.items()}
     paper, rules = studies["paper"].cells, studies["rules"].cells
-    assert {cell.keywords["rounds"] for cell in paper.values()} == {1, 4} and len(paper) == 32
+    assert {cell.keywords["rounds"] for cell in paper.values()} == {1, 3} and len(paper) == 32
     for label, cell in paper.items():
         rounds = cell.keywords["rounds"]
         assert label.endswith(f", {rounds} round{'s' * (rounds > 1)}")
