@@ -175,7 +175,8 @@ def _halves_trial(k: int, n: int = _ROUNDS_N) -> tuple:
     start, bound = first.next_start()
     clip = replace(first.clip, start=tuple(start), response_bound=float(bound))
     collected = Moments.from_data(X[1::2], y[1::2], clip=clip)
-    second = MomentsMethod(epsilon=.2, delta=100 / n, noise="symmetric").release(collected, simulation=True, random_state=rng)
+    method = MomentsMethod(epsilon=.2, delta=100 / n, noise="symmetric")
+    second = method.release(collected, simulation=True, random_state=rng)
     return error_rates(select(second).support, beta)
 
 def _rounds_study() -> Study:

@@ -94,7 +94,7 @@ def test_types_are_announced(): assert (PACKAGE / "py.typed").exists()
 def test_command_line(tmp_path):
     out = tmp_path / "picture.png"
     done = command("demo", "--n", 300, "--p", 20, "--k", 8, "--amplitude", 1, "--out", out)
-    assert done.returncode == 0 and "Error rate: FDR" in done.stdout and "Not private" in done.stdout
+    assert done.returncode == 0 and "Error rate: FDR" in done.stdout and "NOT private" in done.stdout
     assert out.stat().st_size > 10_000
     bad = command("demo", "--fdr", 7, cwd=tmp_path)
     assert bad.returncode == 2 and bad.stderr.startswith("dp-knockoff: --fdr=7.0")
