@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from tqdm import tqdm
 
-from dp_knockoff.data.models import planted
+from dp_knockoff.data.models import RESPONSE_SDS, planted
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.evidence.simulation import planted_trial
@@ -172,8 +172,8 @@ def _halves_trial(k: int, n: int = _ROUNDS_N) -> tuple:
     method = MomentsMethod(epsilon=.2, delta=100 / n, row_bound=B, response_bound=By, intercept=False,
                            **of_rounds(1))
     first = method.release(X[::2], y[::2], simulation=True, random_state=rng)
-    start, bound = first.next_start()
-    clip = replace(first.clip, start=tuple(start), response_bound=float(bound))
+    e = first.estimate()
+    clip = replace(first.clip, start=tuple(e.beta), response_bound=RESPONSE_SDS * e.sigma)
     collected = Moments.from_data(X[1::2], y[1::2], clip=clip)
     method = MomentsMethod(epsilon=.2, delta=100 / n, noise="symmetric")
     second = method.release(collected, simulation=True, random_state=rng)
