@@ -262,7 +262,7 @@ def moments_cell(
     "Many datasets of one setting"
     return np.array([moments_trial(name, k, **options) for k in range(trials)])
 
-def make(jobs: int = 2, trials: int = 100, one_round: int = 40) -> tuple: # header, arrays
+def make(jobs: int = 2, trials: int = 40, one_round: int = 40) -> tuple: # header, arrays
     "What results/moments_trials.npz holds: with three rounds, and with one for symmetric noise"
     def rates(label, trials, **options):
         found = pool.map(partial(moments_cell, trials=trials, **options), SETTINGS)
