@@ -187,7 +187,7 @@ def _rounds_study() -> Study:
     for label, setting in (("strong", strong), ("weak", weak)):
         for rounds in (1, 2, 3, 4, 6):
             name = f"{label}, {rounds} round{'s' * (rounds > 1)}"
-            cells[name] = partial(planted_trial, **setting, seed=6, **of_rounds(rounds))
+            cells[name] = partial(planted_trial, **setting, seed=6, rounds=rounds, noise="symmetric")
     return Study(40, cells)
 
 STUDIES = {"paper": _paper_study, "rules": _rules_study, "ignoring": _ignoring_study,
