@@ -145,8 +145,8 @@ def normal(p): return Gaussian(0, np.eye(p))
 
 @pytest.mark.parametrize("word, law", [
     ("tests", Blocks(normal(2), Independent([stats.norm()] * 2))), ("tests", None),
-    ("tests", Levels({"a": {"u": .5, "v": .5}})), ("products", Kernel(lambda X, U: X, 4)), ("products", lambda X, U: X),
-    ("products", Blocks(normal(2), Kernel(lambda X, U: X, 2)))])
+    ("tests", Levels({"a": {"u": .5, "v": .5}})), ("products", Kernel(lambda X, U: X, 4)),
+    ("products", lambda X, U: X), ("products", Blocks(normal(2), Kernel(lambda X, U: X, 2)))])
 def test_laws_without_residuals_go_to_products(word, law):
     assert law_word(law) == word
     assert law_word(law, rule="bh") == "tests" and law_word(law, rule="knockoffs") == "products"
