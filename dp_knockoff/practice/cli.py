@@ -257,7 +257,7 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "fdr": ("Q", _rate, "false discovery rate to stay below, fixed beforehand (default 0.2); any: the "
             "selection has its own level"),
     "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh "
-             "(Benjamini-Hochberg, default for moments and labels), dbh (adjusted for dependence), "
+             "(Benjamini-Hochberg, default for moments, labels, tests), dbh (adjusted for dependence), "
              "by (any dependence), exact (e-values); or ebh (many draws of knockoffs); "
              "--statistic, --s and --offset are for knockoffs"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
@@ -354,8 +354,8 @@ def _add_method(command, words: list, names) -> dict:
     groups = _add_groups(command, names)
     groups[_METHOD].add_argument(
         "--method", metavar="WORD",
-        help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
-             "probabilities of all columns)")
+        help=f"{', '.join(words)}: see below (default {_DEFAULT}; tests, if the distribution of the rows is "
+             "public by --law or the dictionary, or products, if only they know an option)")
     add = groups["privacy"].add_argument
     entered = ", ".join(word for word in words if "ledger" in _methods()[word].draws)
     add("--ledger", metavar="FILE",
