@@ -21,8 +21,11 @@ from .link import LinkedMoments, LinkMethod
 from .products_method import ProductsMethod, ProductsRelease
 from ..knockoffs.fixed_x import S_CHOICES, knockoffs_of
 from dp_knockoff.knockoffs.laws import (
+    Gaussian,
+    Independent,
     Law,
     LawUnits,
+    Levels,
     dictionary_law,
     knockoff_rows,
     law_of,
@@ -46,7 +49,7 @@ from dp_knockoff.selection.rules import (
 
 # %% auto #0
 __all__ = ['METHODS', 'RELEASES', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'takes', 'chooses', 'question_of', 'ask',
-           'load_release', 'private_filter', 'has_law']
+           'load_release', 'private_filter', 'law_word', 'has_law']
 
 # %% ../../nbs/6_filters/methods.ipynb #dd9d230b
 class _Exact:
@@ -254,14 +257,16 @@ def private_filter(
     epsilon: float = None,  # privacy budget, for replacing one row
     delta: float = None,    # privacy budget: the probability with which protection may fail, well below 1/n
     dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
-    law=None,               # the public distribution of a row, if any: Gaussian, Levels, ..., or a kernel
+    law=None,               # the public distribution of a row, if any: Gaussian, Levels, ..., or a kernel;
+                            # default: the dictionary's, if all columns have levels with probabilities
     row_bound=None,         # rows of x are scaled to at most this norm, responses with them; or "private"
     response_bound=None,    # scaled responses are clamped to at most this size; or "private";
                             # default of both: what follows from the dictionary
     ranges=None,            # public ranges (low, high) of columns, by name, for columns of different units
     fdr: float | str = 0.2, # the wanted bound on the false discovery rate; or "any"
-    rule: str | Rule | None = None, # without a law: "bh", "dbh", "by", "knockoffs", "ebh"; with one:
-                            # "knockoffs", or tests by "bh", "by", "exact"; default: the method's own
+    rule: str | Rule | None = None, # without a law: "bh" (default), "dbh", "by", "knockoffs", "ebh"; with
+                            # one: tests by "bh" (default), "by", "exact", or "knockoffs", whose error rate
+                            # is exact: the default of other laws, and where row_bound or ranges is given
     link: str = "identity",   # how E[y | x] follows from a + X b: "logit" for a yes or no, "log" for counts
     rows_per_person: int = 1, # protect up to this many rows of a person together
     ledger=None,              # a Ledger, or the path of one: it is informed before noise is drawn
@@ -279,9 +284,10 @@ def private_filter(
     if link != "identity":
         raise InputError("link", link, "has no meaning with a public distribution, which needs no model",
                          "leave it out")
-    word = rule.name if isinstance(rule, Rule) else rule
     asked["dictionary"] = dictionary
-    if word not in _TESTED: return ProductsMethod(**public, law=law).select(data, y, **asked)
+    if law_word(law, [name for name, value in public.items() if value is not None], rule) == "products":
+        return ProductsMethod(**public, law=law).select(data, y, **asked)
+    word = rule.name if isinstance(rule, Rule) else rule
     for name, value in (("row_bound", public.pop("row_bound")), ("ranges", public.pop("ranges"))):
         if value is None: continue
         raise InputError(name, value, f"has no meaning for rule={word!r} with a public distribution, whose "
@@ -290,6 +296,19 @@ def private_filter(
     return LawTestsMethod(**public, law=law, rounds=rounds).select(data, y, **asked)
 
 _TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # with a public distribution
+
+def law_word(
+    law,       # the public distribution of a row; None: the dictionary's
+    given=(),  # names of the arguments that were given
+    rule=None, # a Rule, its word, or None
+) -> str:
+    "The method for rows of a public distribution: tests, unless something asks for products"
+    if rule is not None:
+        return "tests" if (rule.name if isinstance(rule, Rule) else rule) in _TESTED else "products"
+    only = {*takes("products"), *chooses("products")} - {*takes("tests"), *chooses("tests")}
+    parts = [] if law is None else law.parts() if isinstance(law, Law) else [(law, None)]
+    known = all(isinstance(part, (Gaussian, Independent, Levels)) for part, _ in parts)
+    return "tests" if known and not only & set(given) else "products"
 
 def has_law(
     source, # of rows

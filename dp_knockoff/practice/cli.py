@@ -257,7 +257,7 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "fdr": ("Q", _rate, "false discovery rate to stay below, fixed beforehand (default 0.2); any: the "
             "selection has its own level"),
     "rule": ("RULE", _word, "knockoffs; or tests of the estimates: bh "
-             "(Benjamini-Hochberg, default for moments and labels), dbh (adjusted for dependence), "
+             "(Benjamini-Hochberg, default for moments, labels, tests), dbh (adjusted for dependence), "
              "by (any dependence), exact (e-values); or ebh (many draws of knockoffs); "
              "--statistic, --s and --offset are for knockoffs"),
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
@@ -354,8 +354,8 @@ def _add_method(command, words: list, names) -> dict:
     groups = _add_groups(command, names)
     groups[_METHOD].add_argument(
         "--method", metavar="WORD",
-        help=f"{', '.join(words)}: see below (default {_DEFAULT}; products, if the dictionary has the "
-             "probabilities of all columns)")
+        help=f"{', '.join(words)}: see below (default {_DEFAULT}; tests, if the distribution of the rows is "
+             "public by --law or the dictionary, or products, if only they know an option)")
     add = groups["privacy"].add_argument
     entered = ", ".join(word for word in words if "ledger" in _methods()[word].draws)
     add("--ledger", metavar="FILE",
@@ -519,13 +519,26 @@ def _released_by(args) -> str | None:
     return word
 
 # %% ../../nbs/8_practice/cli.ipynb #e7b22ef5
-_CHOSEN = "Method products was chosen, as the dictionary has the probabilities of all columns (see --method)."
+_FORETOLD = "Method tests has no forecast. This one is of method products, which as a rule finds less."
 
 def _word_of(args) -> str:
-    "The method that was named; products, if the dictionary has all distributions; or the default"
+    "The method that was named; one for a public distribution, if there is one; or the default"
     from dp_knockoff.filters.methods import has_law
     if args.method is not None: return check_option("--method", args.method, list(_methods()))
-    return "products" if args.dictionary and has_law(_open(args)) else _DEFAULT
+    lawful = getattr(args, "law", None) or args.dictionary and has_law(_open(args))
+    return _lawful_word(args) if lawful else _DEFAULT
+
+def _lawful_word(args) -> str:
+    "The method for a public distribution: a table of numbers is told as a normal one"
+    from dp_knockoff.filters.methods import law_word
+    return law_word(None, _given(args, _methods_of()), getattr(args, "rule", None))
+
+def _why(args, word: str) -> tuple: # of lines
+    "Why this method, if it was not named and is not the default"
+    if args.method is not None or word == _DEFAULT: return ()
+    usual = _lawful_word(args)
+    chosen = f"Method {usual} was chosen, as the distribution of the rows is public (see --method)."
+    return (chosen,) if word == usual else (chosen, _FORETOLD)
 
 def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
@@ -545,6 +558,8 @@ def _asked(args) -> tuple: # Method (None: its release exists already), argument
     from dp_knockoff.paper.one_and_two import PaperMethod
     released = _released_by(args)
     word = released or _word_of(args)
+    foretold = getattr(args, "dry_run", False) and not released and (args.method, args.rule) == (None, None)
+    if foretold and word == "tests": word = "products"
     given = _given(args, _methods_of())
     if given.get("intercept") is False and issubclass(_methods()[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released is not None)
@@ -601,8 +616,7 @@ def _selection(args, method, question: dict, draw: dict):
     "Read, release and select; or select from the release that exists"
     if method is None: return dp.select(_released(_paths(args)), **question)
     with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
-    chosen = (_CHOSEN,) if args.method is None and method.word != _DEFAULT else ()
-    return replace(found, notes=(*found.notes, *chosen))
+    return replace(found, notes=(*found.notes, *_why(args, method.word)))
 
 # %% ../../nbs/8_practice/cli.ipynb #b013bb54
 def _as_text(selection) -> str:
@@ -726,7 +740,7 @@ def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
             f"FDR {question.get('fdr', .2):g}. {_looked_at(args)}; nothing was spent.")
     forecast = _forecast_paper if isinstance(method, PaperMethod) else _forecast_by_outlook
     lines, facts = forecast(args, method, source, scenario, question)
-    if args.method is None and method.word != _DEFAULT: lines = [*lines, _CHOSEN]
+    lines = [*lines, *_why(args, method.word)]
     if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
     return [head, *lines], {"method": method.word, "rows": rows, "columns": p} | facts
 
@@ -792,7 +806,7 @@ def _release(args) -> None:
     _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
-    if args.method is None and release.method != _DEFAULT: print(_CHOSEN)
+    for line in _why(args, release.method): print(line)
     print(release.guarantee, *release.notes(release.estimate()), sep="\n")
     print("Select from it, as often as you like, at no further cost:\n"
           f"  dp-knockoff select {args.out} --fdr 0.2")
@@ -921,6 +935,8 @@ def _experiment(args):
     return dp.Experiment(**given)
 
 # %% ../../nbs/8_practice/cli.ipynb #7c31e0b4
+_UNPLANNED = "A selection would use method tests, which has no plan: as a rule it needs fewer rows."
+
 def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
     from dp_knockoff.data.dictionary import as_dictionary
@@ -938,6 +954,7 @@ def _plan_table(args) -> None:
           f"(between {found.low:,} and {found.high:,}, as far as the table is known). "
           f"{found.unsure}".rstrip())
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
+    if lawful and args.method is None and _lawful_word(args) == "tests": print(_UNPLANNED)
 
 # %% ../../nbs/8_practice/cli.ipynb #94e9fb2d
 def _add_plan(command) -> None:

@@ -681,14 +681,14 @@ class DPKnockoffSelector(_Accountable):
     _encoding = None # the dictionary by which collected rows were encoded
 
     def __init__(self, *,
-        method="moments",    # a word ("moments", "products", "labels", "one", "two", "none"), or a Method
+        method="moments",    # "moments", "tests", "products", "labels", "one", "two", "none", or a Method
         epsilon=None,        # privacy budget of one fit, for replacing one row ("labels": one response)
         delta=None,          # privacy budget of one fit
         fdr=0.2,             # q: the wanted bound on the false discovery rate
         rule=None,           # "knockoffs", "bh", "dbh", "by", "ebh", or a Rule; None: the method's own
         dictionary=None,     # public facts about the columns, by which they are encoded: a path, or a dict
         groups=None,         # several columns that are one variable: {variable: [columns]}
-        law=None,            # public distribution of a row; default: the dictionary's, or none
+        law=None,            # public distribution of a row ("tests", "products", "none"), or the dictionary's
         row_bound=None,      # public bound on a row's norm: "one", "two" refuse longer rows, others scale
         response_bound=None, # public bound that responses are clamped to
         ranges=None,         # public ranges {column: (low, high)}; columns of arrays: x0, x1, ...

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import stats
 
 import dp_knockoff
 from dp_knockoff.core.testing import refusal
@@ -23,17 +24,18 @@ from dp_knockoff.filters.methods import (
     ask,
     chooses,
     knockoff_filter,
+    law_word,
     private_filter,
     question_of,
     takes,
 )
 from dp_knockoff.filters.moments_method import MomentsMethod
-from dp_knockoff.knockoffs.laws import Gaussian, Levels
+from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Kernel, Levels
 from dp_knockoff.knockoffs.statistics import Statistic
 from dp_knockoff.privacy.ledger import Ledger
 from dp_knockoff.privacy.mechanisms import Budget, analytic_ratio
 from dp_knockoff.selection.release import Method, Release, Selection, select
-from dp_knockoff.selection.rules import SIMULATION, KnockoffPlus
+from dp_knockoff.selection.rules import BH, SIMULATION, KnockoffPlus
 from watched import Dying, Trusted, Unused, unread
 
 FILTERS = {"none": knockoff_filter} | {word: partial(ask, word) for word in METHODS if word != "none"}
@@ -126,19 +128,40 @@ def test_private_filter_is_the_moments_filter_with_fewer_choices():
     assert both(ranges={"x0": (-2, 2)}, response_bound="private").release.rounds == 3
 
 
-def test_private_filter_is_the_products_filter_where_the_law_is_public():
-    options = OPTIONS["products"] | seeded("products", 3)
-    given, source = dict(fdr=.4), open_source(X, Y, groups={"a": ["x0", "x1"]})
-    one, two = (f(source, **options, **given) for f in (private_filter, partial(ask, "products")))
+@pytest.mark.parametrize("word, more", [
+    ("tests", {}), ("tests", dict(rule="bh")), ("tests", dict(rule=BH())),
+    ("products", dict(rule="knockoffs")), ("products", dict(rule=KnockoffPlus())),
+    ("products", dict(row_bound=2.0)), ("products", dict(ranges={"x0": (-3, 3)}))])
+def test_private_filter_tests_where_the_law_is_public_unless_something_asks_for_products(word, more):
+    options = OPTIONS[word] | seeded(word, 3) | dict(fdr=.4) | more
+    source = open_source(X, Y, groups={"a": ["x0", "x1"]})
+    one, two = (f(source, **options) for f in (private_filter, partial(ask, word)))
     assert repr(one) == repr(two) and (one.W == two.W).all() and one.names == ("a", "x2", "x3")
+    assert one.method == word and (one.guarantee.control.kind == "exact") == (word == "products")
+
+
+def normal(p): return Gaussian(0, np.eye(p))
+
+
+@pytest.mark.parametrize("word, law", [
+    ("tests", Blocks(normal(2), Independent([stats.norm()] * 2))), ("tests", None),
+    ("tests", Levels({"a": {"u": .5, "v": .5}})), ("products", Kernel(lambda X, U: X, 4)),
+    ("products", lambda X, U: X), ("products", Blocks(normal(2), Kernel(lambda X, U: X, 2)))])
+def test_laws_without_residuals_go_to_products(word, law):
+    assert law_word(law) == word
+    assert law_word(law, rule="bh") == "tests" and law_word(law, rule="knockoffs") == "products"
+
+
+def test_private_filter_with_a_law_refuses_and_reads_dictionaries():
+    options = OPTIONS["products"] | seeded("products", 3)
     assert "rule='dbh' needs estimates" in refusal(private_filter, X, Y, rule="dbh", **options)
     assert refusal(private_filter, X, Y, rule="holm", **options).startswith("rule='holm' is unknown")
-    assert (private_filter(source, **options, **given, rule="knockoffs").W == one.W).all()
     trial, facts = text_trial()
     asked = dict(epsilon=3.0, delta=1e-3, response_bound=4.0, **seeded("products", 3))
-    chosen = private_filter(trial, dictionary=facts, **asked)
-    assert chosen.method == "products"
-    assert (chosen.W == ask("products", trial, dictionary=facts, **asked).W).all()
+    for word, more in (("tests", {}), ("products", dict(rule="knockoffs"))):
+        chosen = private_filter(trial, dictionary=facts, **asked, **more)
+        assert chosen.method == word
+        assert (chosen.W == ask(word, trial, dictionary=facts, **asked, **more).W).all()
     del facts["columns"]["b"]["probabilities"]
     assert private_filter(trial, dictionary=facts, row_bound=2.0, **asked).method == "moments"
 

@@ -26,7 +26,7 @@ from dp_knockoff.data.moments import ExactMoments, Moments
 from dp_knockoff.data.source import Source
 from dp_knockoff.evidence.simulation import Experiment
 from dp_knockoff.filters.estimate import PrivateMoments
-from dp_knockoff.filters.methods import METHODS, knockoff_filter, private_filter, takes
+from dp_knockoff.filters.methods import METHODS, ask, knockoff_filter, load_release, private_filter, takes
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.filters.products_method import ProductsRelease
 from dp_knockoff.knockoffs.laws import Gaussian
@@ -1131,6 +1131,7 @@ def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
     code, out, err = run(capsys, *argv)
     assert (code, err) == (0, "") and out.startswith("Method products: power 0.6 needs about n = ")
     assert "Nothing was read, nothing was spent" in out and "rows drawn from the public distribution" in out
+    assert "A selection would use method tests" in out
     moments = [*argv, "--method", "moments", "--row-bound", "1.5", "--rule", "bh", "--power", ".5"]
     assert run(capsys, *moments)[1].startswith("Method moments: power 0.5 needs")
 
@@ -1216,32 +1217,46 @@ def trial():
     return table
 
 
-CHOSEN = "Method products was chosen, as the dictionary has the probabilities of all columns"
+CHOSEN = "Method {} was chosen, as the distribution of the rows is public"
+BY_KNOCKOFFS = [*ON_TRIAL, "--rule", "knockoffs"]
 
 
-def test_a_design_with_probabilities_chooses_products_and_says_so(capsys, trial):
-    expected = products_filter(trial, dictionary="design.toml", epsilon=2.0, delta=1e-4, response_bound=4.0,
-                               fdr=.4, **SIMULATED)
-    found = result(capsys, *ON_TRIAL, *SEED)
-    assert found["method"] == "products" and found["W"] == pytest.approx(list(expected.W))
+@pytest.mark.parametrize("word, more, own", [
+    ("tests", [], {}), ("tests", ["--rule", "by"], dict(rule="by")),
+    ("products", ["--rule", "knockoffs"], {}), ("products", ["--row-bound", "2"], dict(row_bound=2.0)),
+    ("products", ["--offset", "1"], {})])
+def test_a_design_with_probabilities_chooses_as_private_filter_and_says_so(capsys, trial, word, more, own):
+    expected = ask(word, trial, dictionary="design.toml", epsilon=2.0, delta=1e-4, response_bound=4.0,
+                   fdr=.4, **own, **SIMULATED)
+    found, chosen = result(capsys, *ON_TRIAL, *more, *SEED), CHOSEN.format(word)
+    assert found["method"] == word and found["W"] == pytest.approx(list(expected.W))
     assert found["variables"] == list(FACTORS) and {"arm", "sex", "form"} <= set(found["selected"])
-    assert found["notes"][:-1] == list(expected.notes) and found["notes"][-1].startswith(CHOSEN)
-    assert CHOSEN in run(capsys, *ON_TRIAL, *SEED)[1]
-    named = result(capsys, *ON_TRIAL, *SEED, "--method", "products")
-    assert named["W"] == found["W"] and not any(CHOSEN in note for note in named["notes"])
+    assert found["notes"][:-1] == list(expected.notes) and found["notes"][-1].startswith(chosen)
+    assert chosen in run(capsys, *ON_TRIAL, *more, *SEED)[1]
+    named = result(capsys, *ON_TRIAL, *more, *SEED, "--method", word)
+    assert named["W"] == found["W"] and not any(chosen in note for note in named["notes"])
+
+
+def test_a_design_gives_the_same_for_every_file(capsys, trial):
+    found = result(capsys, *ON_TRIAL, *SEED)
     assert result(capsys, *ON_TRIAL, *SEED, "--target", "y")["W"] == found["W"]
     parquet = [word.replace(".csv", ".parquet") for word in ON_TRIAL]
     assert result(capsys, *parquet, *SEED)["W"] == pytest.approx(found["W"], rel=1e-9)
 
 
-def test_products_is_not_chosen_without_the_chances_of_all_columns(capsys, trial):
+def test_a_public_table_chooses_tests_too(capsys, folder):
+    named = result(capsys, *ON_TABLE, *PRODUCTS, *SEED, "--method", "tests")
+    assert result(capsys, *ON_TABLE, *PRODUCTS[2:], *SEED)["W"] == named["W"]
+
+
+def test_moments_are_chosen_without_the_chances_of_all_columns(capsys, trial):
     argv = [word.replace("design", "facts") for word in ON_TRIAL]
     found = result(capsys, *argv, "--row-bound", "2", *SEED)
     assert found["method"] == "moments" and found["variables"] == list(FACTORS)
     expected = moments_filter(trial, dictionary="facts.toml", **MOMENTS, fdr=.4, **SIMULATED)
     assert found["W"] == pytest.approx(list(expected.W))
     some = result(capsys, *argv, *SEED, "--columns", "arm,sex,form")  # what is left has its chances
-    assert some["method"] == "products" and some["variables"] == ["arm", "sex", "form"]
+    assert some["method"] == "tests" and some["variables"] == ["arm", "sex", "form"]
     said = run(capsys, *argv, "--method", "products")[2]
     assert "law says nothing about the columns 'site=pill', 'site=diet'" in said
     collect = ["moments", "trial.csv", "--dictionary", "design.toml", *BOUNDS, "--out", "m.npz"]
@@ -1258,7 +1273,7 @@ def test_groups_from_files_have_their_names_everywhere(capsys, trial, name, text
     outs = ["--out", "r.json", "--out", "r.csv", "--out", "r.svg"]
     code, out, _ = run(capsys, *ON_TRIAL, *SEED, "--groups", name, *outs)
     names = ["arm", "who", "day", "form"]
-    assert code == 0 and re.search(r"(?m)^  who +W = ", out) and not re.search(r"(?m)^  (sex|site) ", out)
+    assert code == 0 and re.search(r"(?m)^  who +\|z\| = ", out) and not re.search(r"(?m)^  (sex|site) ", out)
     found = json.loads(Path("r.json").read_text())
     assert found["variables"] == names and "who" in found["selected"] and len(found["W"]) == 4
     assert [row["variable"] for row in csv.DictReader(Path("r.csv").read_text().splitlines())] == names
@@ -1288,7 +1303,8 @@ def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
     for k, path in enumerate(parts):
         trial[2000 * k:2000 * (k + 1)].write_csv("part.csv")
         argv = [word.replace("trial.csv", "part.csv") for word in ON_TRIAL]
-        saved = result(capsys, *argv, "--rounds", "1", *SEED[:1], "--seed", str(k), "--save-release", path)
+        saved = result(capsys, *argv, "--method", "products", "--rounds", "1", *SEED[:1], "--seed", str(k),
+                       "--save-release", path)
     again = result(capsys, "select", "b.npz", "--fdr", ".4")
     assert again["W"] == saved["W"] and again["method"] == "products" and again["variables"] == list(FACTORS)
     both = result(capsys, "select", *parts, "--fdr", ".4", "--save-release", "c.npz")
@@ -1309,7 +1325,7 @@ def test_releases_of_products_are_saved_asked_again_and_added(capsys, trial):
 
 
 def test_releases_of_several_rounds_are_not_added(capsys, trial):
-    for argv, kind, rounds in ((ON_TRIAL, ProductsRelease, 3), (RELEASE, PrivateMoments, 3)):
+    for argv, kind, rounds in ((BY_KNOCKOFFS, ProductsRelease, 3), (RELEASE, PrivateMoments, 3)):
         for path in ("a.npz", "b.npz"): assert run(capsys, *argv, *SEED, "--save-release", path)[0] == 0
         assert kind.load("a.npz").rounds == rounds
         said = run(capsys, "select", "a.npz", "b.npz")[2]
@@ -1321,16 +1337,29 @@ def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, mo
         code, out, err = run(capsys, *argv, *more, "--dry-run")
         assert code == 0, err
         return out, float(re.search(r"noise scales +products ([\d.]+)", out)[1])
-    argv = [word.replace(".csv", ".parquet") for word in ON_TRIAL]
+    argv = [word.replace(".csv", ".parquet") for word in BY_KNOCKOFFS]
     drawn = result(capsys, *argv, "--rounds", "1", *SEED)["noise"]["products"]
     release_nothing(monkeypatch)
     out, one = noise("--rounds", "1")
     assert re.search(r"\n  power +\d.\d\d to", out)
-    assert one == pytest.approx(drawn, rel=1e-3) and "(1 round, rule knockoffs)" in out and CHOSEN in out
+    assert one == pytest.approx(drawn, rel=1e-3) and "(1 round, rule knockoffs)" in out
+    assert CHOSEN.format("products") in out
     assert "4,000 rows" in out and "nothing was spent" in out and "Levels(10 columns" in out
     assert "(3 rounds, rule knockoffs)" in noise()[0]
     for k, factor in ((("--rows-per-person", "3"), 3), (("--row-bound", "1"), 10**-.5)):
         assert noise("--rounds", "1", *k)[1] == pytest.approx(factor * one, rel=2e-3)
+
+
+def test_dry_run_of_tests_is_that_of_products_and_says_so(capsys, monkeypatch, quick, trial):
+    release_nothing(monkeypatch)
+    code, out, err = run(capsys, *ON_TRIAL, "--dry-run", "--rows", "4000")
+    assert (code, err) == (0, "") and out.startswith("Plan: method products on 4,000 rows")
+    assert CHOSEN.format("tests") in out and "Method tests has no forecast" in out
+    for more in (["--rule", "knockoffs"], ["--row-bound", "2"], ["--method", "products"]):
+        assert "no forecast" not in run(capsys, *ON_TRIAL, *more, "--dry-run", "--rows", "4000")[1]
+    for more in (["--method", "tests"], ["--rule", "bh"]):
+        code, out, err = run(capsys, *ON_TRIAL, *more, "--dry-run", "--rows", "4000")
+        assert (code, out) == (2, "") and "'tests' has no outlook: use moments, labels or products" in err
 
 
 WRONG_FACTS = {
@@ -1338,8 +1367,8 @@ WRONG_FACTS = {
     "no groups": (["--groups", "gone.json"], "--groups 'gone.json' cannot be read"),
     "a list of groups": (["--groups", "list.json"], "is not a JSON object like"),
     "a group of nothing": (["--groups", "wrong.json"], "'gone'"),
-    "a law for moments": (["--law", "public.csv"], "--law has no meaning for --method moments: leave it out, "
-                                                   "or pass --method none or products"),
+    "a law for moments": (["--method", "moments", "--law", "public.csv"], "--law has no meaning for --method "
+                          "moments: leave it out, or pass --method none or products"),
     "a law in no table": (["--method", "products", "--law", "law.json"], "is not a public table"),
     "a law that is not there": (["--method", "products", "--law", "gone.csv"], "'gone.csv'"),
     "a law of few rows": (["--method", "products", "--law", "few.csv"], "3 rows for 8 columns"),
@@ -1483,9 +1512,9 @@ def test_a_release_is_made_kept_and_selected_from(capsys, wage):
 def test_releases_of_trials_and_of_moments(capsys, trial):
     code, out, _ = run(capsys, "release", "trial.csv", "--dictionary", "design.toml", *BUDGET, *SEED,
                        "--out", "p.npz")
-    release = ProductsRelease.load("p.npz")
-    assert code == 0 and CHOSEN in out and release.method == "products"
-    assert (release.response_bound, release.center) == (9.0, 0.0)  # from its range
+    release = load_release("p.npz")
+    assert code == 0 and CHOSEN.format("tests") in out and release.method == "tests"
+    assert release.response_bound == 9.0  # from its range
     found = result(capsys, "select", "p.npz")
     wanted = result(capsys, *ON_TRIAL[:4], *BUDGET, *SEED)
     assert found["W"] == wanted["W"]
