@@ -186,9 +186,6 @@ class SecureSampler:
         "Where the k largest scores are after Gumbel noise, compared in exact arithmetic"
         value, _ = check_lattice(value, scale)
         dp = _opendp()
-        if not hasattr(dp.m, "make_noisy_top_k"):
-            raise InputError("a choice among columns", problem="needs OpenDP 0.14 or newer",
-                             remedy="pip install -U opendp")
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
         measure = dp.zero_concentrated_divergence() # by which OpenDP draws Gumbel noise
         choose = dp.m.make_noisy_top_k(*space, measure, k=int(k), scale=float(scale))
