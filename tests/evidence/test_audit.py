@@ -44,6 +44,7 @@ from dp_knockoff.evidence.audit import (
     replay,
 )
 from dp_knockoff.filters import labels_method as method_labels
+from dp_knockoff.filters import law_tests as tests_module
 from dp_knockoff.filters import moments_method as method_moments
 from dp_knockoff.filters import private_moments
 from dp_knockoff.filters import products_method as products_module
@@ -1077,6 +1078,7 @@ WAYS_IN = {
     "select": (by_command, FACTS, ["select", *OUTS, "--save-release", "o.npz"]),
     "select as JSON": (by_command, FACTS, ["select", "--json", "--rule", "knockoffs"]),
     "select by a law": (by_command, COINS, ["select", *OUTS]),
+    "select by a law, knockoffs": (by_command, COINS, ["select", *OUTS, "--rule", "knockoffs"]),
     "release": (by_command, FACTS, ["release", "--out", "o.npz"])}
 
 
@@ -1087,9 +1089,9 @@ def test_every_way_in_shows_nothing_but_its_draws(name, tmp_path, monkeypatch):
     way_in, facts, options = WAYS_IN[name]
     facts = {**facts, "groups": {}} if way_in is by_selector else facts
     def one_for_all(sampler=None, simulation=False, random_state=None): return sampler or now[0]
-    for module in (method_moments, products_module, selector_module):
+    for module in (method_moments, products_module, tests_module, selector_module):
         monkeypatch.setattr(module, "as_sampler", one_for_all)
-    for module in (method_moments, products_module, moments_module): # names are random: here they are not
+    for module in (method_moments, products_module, tests_module, moments_module): # names are random
         monkeypatch.setattr(module, "fresh_id", lambda: "its name")
     monkeypatch.setattr(products_module, "stream", lambda _, what: stream(7, what))
     monkeypatch.setattr(ledger_module, "datetime", Midnight)
