@@ -1,4 +1,4 @@
-"""Variable selection with false discovery rate control and differential privacy, by knockoffs.
+"""Differentially private variable selection with false discovery rate control.
 
 The notebooks in nbs/ are the source of every module here but this one, which only names what users need.
 Importing the package is free: a name is imported when it is first used.

@@ -407,7 +407,8 @@ class BH(_Test):
 
     def guarantee(self, given, fdr):
         caveat = "For dependent estimates this rate is proved only up to the factor 1 + 1/2 + ... + 1/p."
-        return Control("FDR", fdr, "measured", self.title, given.limit, _marginal(given),
+        limit = "not proved" if given.normal == "asymptotic" else given.limit
+        return Control("FDR", fdr, "measured", self.title, limit, _marginal(given),
                        self._caveats(given, caveat))
 
 @dataclass(frozen=True)

@@ -615,7 +615,7 @@ def test_statement_and_notes(data):
         return " ".join([*found.guarantee.lines(), *found.notes])
     plain = text(rounds=1)
     assert "every pair of datasets that differ in one row" in plain
-    assert "as the number of rows grows; in finite samples measured, not proved" in plain
+    assert "by the Benjamini-Hochberg rule (measured, not proved)" in plain
     assert "(epsilon=1, delta=0.001)" in plain and "counts as private" in plain
     assert "if rows are independent with E[y | x] = a + X b, and one variance of the noise for all" in plain
     assert "hardly any response is beyond its bound." in plain
