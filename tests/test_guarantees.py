@@ -137,7 +137,7 @@ SAID_OTHERWISE = {
 
 
 OF_MODELS = {"as the noise on the Gram matrix becomes small", "whatever its variances", "of one variance",
-             "y = a + X b", "y = X b", "in finite samples"} # the estimator of moments is new, and so are its conditions
+             "y = a + X b", "y = X b", "in finite samples"} # of moments: its estimator and conditions are new
 
 
 def test_nothing_that_version_0_2_said_is_lost():
