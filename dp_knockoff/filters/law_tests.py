@@ -454,9 +454,12 @@ class _LawRounds:
         "One round: of mean at most 1 for a null, for every n and every response"
         scale = self.ns[:, None] * self.bounds[:, None]**2 * self.proxy + self.product_sds[:, None]**2
         weights = self.bounds[:, None] / scale
-        z = (weights * self.products).sum(0) / np.sqrt((weights**2 * scale).sum(0))
+        S = np.sqrt((weights**2 * scale).sum(0))
+        z = (weights * self.products).sum(0) / S
+        step = self.row_bound / (2**BITS * _BELOW)
+        moved = step * (weights * self.ns[:, None] * self.bounds[:, None]).sum(0) / S # by truncation, at most
         bet = np.sqrt(2 * np.log(2 * len(self.variables))) # best where one of all variables is found
-        e = np.exp(np.minimum(np.logaddexp(bet * z, -bet * z) - np.log(2) - bet**2 / 2, 700.0))
+        e = np.exp(np.minimum(np.logaddexp(bet * z, -bet * z) - np.log(2) - bet**2 / 2 - bet * moved, 700.0))
         index = np.array(self.variables.index)
         return np.bincount(index, e) / np.bincount(index)
 

@@ -1,4 +1,5 @@
 "The tests with a public distribution: known sensitivity, weights that see nothing, all sources, exact sums."
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -197,7 +198,12 @@ def test_e_values_are_those_of_the_formula():
     r = method("normal", rounds=1).release(X, y, simulation=True, random_state=1)
     s = np.sqrt(900 * r.bounds[0]**2 + r.product_sds[0]**2)
     bet = np.sqrt(2 * np.log(12))
-    assert np.allclose(r.e_values(), np.cosh(bet * r.products[0] / s) * np.exp(-bet**2 / 2))
+    moved = 900 * r.bounds[0] * r.row_bound / 2**18
+    pays = np.exp(-bet**2 / 2 - bet * moved / s)
+    assert np.allclose(r.e_values(), np.cosh(bet * r.products[0] / s) * pays)
+    n = 1e14  # so many rows that what truncation alone may do is seen
+    moved = n * r.bounds[:, None] * r.row_bound / 2**18 * np.ones((1, 6))
+    assert (replace(r, ns=np.array([n]), products=moved).e_values() <= 1).all()
     found = private_filter(X, y, law=LAWS["normal"][0], **PUBLIC, rule="exact", simulation=True,
                            random_state=1)
     assert np.allclose(found.W, r.e_values()) and found.guarantee.control.kind == "exact"
