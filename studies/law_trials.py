@@ -5,27 +5,24 @@
 # %% law_trials.ipynb #5ca10005
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 from scipy import stats
-from tqdm import tqdm
 
 from dp_knockoff.core.errors import stream
 from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.models import ar1
-from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.law_tests import LawTestsMethod
 from dp_knockoff.filters.products_method import ProductsMethod
 from dp_knockoff.knockoffs.laws import Blocks, Gaussian, Independent, Levels, law_units, open_uniforms
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection.release import select
-
+from trials import datasets_of
 
 # %% auto #0
-__all__ = ['LAWS', 'RESPONSES', 'CELLS', 'WAYS', 'FIELDS', 'law_trial', 'law_cell', 'make']
+__all__ = ['LAWS', 'RESPONSES', 'CELLS', 'WAYS', 'FIELDS', 'law_rates', 'law_trial', 'make']
 
 # %% law_trials.ipynb #5ca10008
 _SIGNALS = 8
@@ -105,16 +102,8 @@ def law_trial(
         found.append((*rates, *null))
     return np.array(found)
 
-def law_cell(
-    cell: tuple, # one of CELLS
-    trials: int, # datasets
-) -> np.ndarray: # (trials, ways, FIELDS)
-    "Many datasets of one setting"
-    return np.array([law_trial(cell, _FIRST_TRIAL + k) for k in range(trials)])
+law_rates = partial(datasets_of, law_trial, first=_FIRST_TRIAL)
 
 def make(jobs: int = 2, trials: int = 20) -> tuple: # header, arrays
     "What results/law_trials.npz holds"
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(partial(law_cell, trials=trials), CELLS)
-        return {"cells": CELLS, "ways": list(WAYS)}, dict(rates=np.array(list(tqdm(found, total=len(CELLS)))))
-
+    return {"cells": CELLS, "ways": list(WAYS)}, dict(rates=law_rates(CELLS, trials, jobs))

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
-from tqdm import tqdm
 
 from dp_knockoff.core.errors import stream
-from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.methods import private_filter
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection.inference import bh_threshold, normal_sizes
-from ordinary import Drawn, _named, _permuted, _table
+from ordinary import Drawn, _named, _permuted, _table, measured, signals_of
+from trials import datasets_of
 
 # %% auto #0
-__all__ = ['CELLS', 'FIELDS', 'LARGEST_Z2', 'NULLS', 'SIGNALS', 'LESS_POWER', 'DATASETS', 'Cell', 'Permuted', 'link_trial',
-           'link_rates', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
+__all__ = ['CELLS', 'FIELDS', 'link_rates', 'LARGEST_Z2', 'NULLS', 'SIGNALS', 'LESS_POWER', 'DATASETS', 'Cell', 'Permuted',
+           'link_trial', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
 
 # %% links.ipynb #11a50011
 _LEVELS = np.array([.4, .3, .2, .06, .03, .01]) # frequencies of the levels of a factor
@@ -166,18 +165,11 @@ def link_trial(
         warnings.simplefilter("ignore") # of loose bounds, before the data is read
         found = private_filter(source, **public, link=cell.link, random_state=rng)
         linear = private_filter(source, **public, random_state=rng)
-    r, e, truth = found.release, found.release.estimates(), drawn.truth
-    variables = r.variables
-    signal = np.array([np.any(truth[variables.columns([j])] != 0) for j in range(len(r.names))])
-    lost = np.diag(found.estimate.lost) > .5 # it does not claim to know these
-    covered, p = (e.low <= np.append(truth, 0)) & (np.append(truth, 0) <= e.high), len(truth)
-    null, other = (truth == 0) & ~lost, (truth != 0) & ~lost & cell.right
-    def mean(values, which): return float(values[:p][which].mean()) if which.any() else np.nan
-    fdp, power = error_rates(found.support, signal * 1.0)
-    exact = _not_private(source, cell.link, variables)
-    return (fdp, float(len(found) > 0), power, mean(e.z**2, null), mean(covered, null), mean(covered, other),
-            float(lost.mean()), float(r.weighted), *error_rates(linear.support, signal * 1.0),
-            *error_rates(exact, signal * 1.0))
+    signal = signals_of(found.release, drawn.truth) * 1.0
+    fdp, some, power, z2, nulls, signals, _, lost = measured(found, drawn.truth)
+    exact = _not_private(source, cell.link, found.release.variables)
+    return (fdp, some, power, z2, nulls, signals if cell.right else np.nan, lost,
+            float(found.release.weighted), *error_rates(linear.support, signal), *error_rates(exact, signal))
 
 def _not_private(source, link: str, variables) -> np.ndarray:
     "What maximum likelihood with robust errors selects by Benjamini-Hochberg"
@@ -200,16 +192,7 @@ def _not_private(source, link: str, variables) -> np.ndarray:
     sizes = normal_sizes(beta, V, variables)
     return sizes >= bh_threshold(sizes, _Q)
 
-def link_rates(
-    names,          # of cells
-    datasets: int,  # of each
-    jobs: int = 2,  # threads
-    first: int = 0, # the number of the first dataset; below 1000 only for the file
-) -> np.ndarray:    # (cells, datasets, len(FIELDS))
-    "Many datasets of several cells"
-    def of(name): return [link_trial(name, k) for k in range(first, first + datasets)]
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        return np.array(list(tqdm(pool.map(of, names), total=len(names), disable=None)))
+link_rates = partial(datasets_of, link_trial) # numbers below 1000 are only for the file
 
 # %% links.ipynb #11a50041
 LARGEST_Z2, NULLS, SIGNALS, LESS_POWER = 1.1, .93, .92, .1 # the aims beside FDR

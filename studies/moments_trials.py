@@ -5,23 +5,20 @@
 # %% moments_trials.ipynb #2f52b269
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from tqdm import tqdm
 
 from dp_knockoff.core.errors import stream
 from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE
-from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection.release import select
-from trials import of_rounds
+from trials import datasets_of, of_rounds
 
 # %% auto #0
-__all__ = ['SETTINGS', 'moments_trial', 'moments_cell', 'make']
+__all__ = ['SETTINGS', 'moments_rates', 'moments_trial', 'make']
 
 # %% moments_trials.ipynb #87979f3a
 def _normal(rng, n, p=50, rho=0.0, equal=0.0, mean=0.0):
@@ -254,21 +251,12 @@ def _rejects(b, V, group) -> float:
     from scipy.special import chdtri
     return float(b[group] @ np.linalg.solve(V[np.ix_(group, group)], b[group]) > chdtri(len(group), .05))
 
-def moments_cell(
-    name: str,   # of a setting
-    trials: int, # datasets
-    **options,   # of MomentsMethod
-) -> np.ndarray: # (trials, len(_FIELDS))
-    "Many datasets of one setting"
-    return np.array([moments_trial(name, k, **options) for k in range(trials)])
+moments_rates = partial(datasets_of, moments_trial)
 
 def make(jobs: int = 2, trials: int = 40, one_round: int = 40) -> tuple: # header, arrays
     "What results/moments_trials.npz holds: with three rounds, and with one for symmetric noise"
-    def rates(label, trials, **options):
-        found = pool.map(partial(moments_cell, trials=trials, **options), SETTINGS)
-        return np.array(list(tqdm(found, label, total=len(SETTINGS)))).astype(np.float32) # half of the file
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        arrays = dict(three=rates("three rounds", trials),
-                      one=rates("one round", one_round, **of_rounds(1)))
+    def rates(label, trials, **options): # in half of the bytes
+        return moments_rates(SETTINGS, trials, jobs, label=label, **options).astype(np.float32)
+    arrays = dict(three=rates("three rounds", trials), one=rates("one round", one_round, **of_rounds(1)))
     header = {"names": list(SETTINGS), "q": [s.q for s in SETTINGS.values()], "fields": list(_FIELDS)}
     return header, arrays

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from dp_knockoff.core.errors import stream
 from dp_knockoff.data.models import RESPONSE_SDS, ROW_SHARE, planted
-from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.moments_method import MomentsMethod
 from dp_knockoff.knockoffs.threshold import error_rates
+from trials import datasets_of
 
 # %% auto #0
-__all__ = ['CELLS', 'ASSUMED', 'FIELDS', 'LARGEST_Z2', 'LEAST_COVERED', 'DATASETS', 'Drawn', 'Cell', 'ordinary_trial',
-           'ordinary_rates', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
+__all__ = ['CELLS', 'ASSUMED', 'FIELDS', 'ordinary_rates', 'LARGEST_Z2', 'LEAST_COVERED', 'DATASETS', 'Drawn', 'Cell',
+           'ordinary_trial', 'signals_of', 'measured', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
 
 # %% ordinary.ipynb #f7917ee0
 def _mixed(rng, n, p=12):
@@ -534,34 +532,28 @@ def ordinary_trial(
         chosen = method.select(drawn.data, drawn.y, fdr=cell.q, dictionary=drawn.dictionary, simulation=True,
                                random_state=rng)
     seconds = perf_counter() - start
-    return (*_measured(chosen, drawn.truth), seconds)
+    return (*measured(chosen, drawn.truth), seconds)
 
-def _measured(chosen, truth) -> tuple:
+def signals_of(release, truth) -> np.ndarray:
+    "Which variables have an effect"
+    columns = release.variables.columns
+    return np.array([np.any(truth[columns([j])] != 0) for j in range(len(release.names))])
+
+def measured(chosen, truth) -> tuple:
     "All that is kept of a selection but for the seconds"
     release = chosen.release
-    signal = np.array([np.any(truth[release.variables.columns([j])] != 0) for j in range(len(release.names))])
     e = release.estimates()
     lost = np.diag(chosen.estimate.lost) > .5 # it does not claim to know these
     covered = (e.low <= _padded(truth, e)) & (_padded(truth, e) <= e.high)
     null, other = ((truth == 0) & ~lost, (truth != 0) & ~lost)
     def mean(values, which): return float(values[:len(truth)][which].mean()) if which.any() else np.nan
-    fdp, power = error_rates(chosen.support, signal * 1.0)
+    fdp, power = error_rates(chosen.support, signals_of(release, truth) * 1.0)
     return (fdp, float(len(chosen) > 0), power, mean(e.z**2, null), mean(covered, null),
             mean(covered, other), float(len(release.warnings()) > 0), float(lost.mean()))
 
 def _padded(truth, e) -> np.ndarray: return np.append(truth, np.zeros(len(e) - len(truth)))
 
-def ordinary_rates(
-    names,          # of cells
-    datasets: int,  # of each
-    jobs: int = 2,  # threads
-    first: int = 0, # the number of the first dataset; below 1000 only for the file
-    **options,      # of MomentsMethod
-) -> np.ndarray:    # (cells, datasets, len(FIELDS))
-    "Many datasets of several cells"
-    def of(name): return [ordinary_trial(name, k, **options) for k in range(first, first + datasets)]
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        return np.array(list(tqdm(pool.map(of, names), total=len(names), disable=None)))
+ordinary_rates = partial(datasets_of, ordinary_trial) # numbers below 1000 are only for the file
 
 # %% ordinary.ipynb #a5892973
 LARGEST_Z2, LEAST_COVERED = 1.1, .93 # the aims beside FDR

@@ -5,23 +5,21 @@
 # %% products_trials.ipynb #05504f24
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from tqdm import tqdm
 
 from dp_knockoff.core.errors import stream
 from dp_knockoff.core.variables import Variables
 from dp_knockoff.data.models import ar1
-from dp_knockoff.data.rows import one_blas_thread
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters.methods import ask
 from dp_knockoff.knockoffs.laws import Gaussian, Independent, Law, Levels, law_units, open_uniforms
 from dp_knockoff.knockoffs.threshold import error_rates
+from trials import datasets_of
 
 # %% auto #0
-__all__ = ['LAWS', 'RESPONSES', 'RATES', 'CELLS', 'products_trial', 'products_cell', 'make']
+__all__ = ['LAWS', 'RESPONSES', 'RATES', 'CELLS', 'products_rates', 'products_trial', 'make']
 
 # %% products_trials.ipynb #340d3e5b
 _SIGNALS = 10     # variables that matter
@@ -95,16 +93,9 @@ def products_trial(
     null = found.W[~truth]
     return *error_rates(found.support, truth), (null > 0).sum(), (null != 0).sum()
 
-def products_cell(
-    cell: tuple, # one of CELLS
-    trials: int, # datasets
-) -> np.ndarray: # (trials, 4)
-    "Many datasets of one setting"
-    return np.array([products_trial(cell, _FIRST_TRIAL + k) for k in range(trials)])
+products_rates = partial(datasets_of, products_trial, first=_FIRST_TRIAL)
 
 def make(jobs: int = 2, trials: int = 60) -> tuple: # header, arrays
     "What results/products_trials.npz holds"
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(partial(products_cell, trials=trials), CELLS)
-        rates = np.array(list(tqdm(found, total=len(CELLS)))).astype(np.float32) # half of the file
+    rates = products_rates(CELLS, trials, jobs).astype(np.float32) # half of the file
     return {"cells": CELLS}, dict(rates=rates)

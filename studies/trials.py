@@ -22,7 +22,7 @@ from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
 from dp_knockoff.selection.release import select
 
 # %% auto #0
-__all__ = ['STUDIES', 'Study', 'rates_of', 'made_with', 'of_rounds', 'make']
+__all__ = ['STUDIES', 'Study', 'rates_of', 'datasets_of', 'made_with', 'of_rounds', 'make']
 
 # %% trials.ipynb #2d95ddaf
 @dataclass(frozen=True)
@@ -50,6 +50,20 @@ def rates_of(
     made = {name: make() for name, make in studies.items()}
     rates = {name: study.rates(trials, jobs, tqdm(study.cells, desc=name)) for name, study in made.items()}
     return {"labels": {name: list(study.cells) for name, study in made.items()}}, rates
+
+def datasets_of(
+    trial,                    # f(cell, number, **options) -> numbers
+    cells,                    # what is measured
+    datasets: int,            # of each
+    jobs: int = 2,            # threads
+    first: int = 0,           # number of the first dataset
+    label: str | None = None, # of the progress bar
+    **options,                # of the trial
+) -> np.ndarray:              # (cells, datasets, numbers)
+    "Many datasets of several cells"
+    def of(cell): return [trial(cell, k, **options) for k in range(first, first + datasets)]
+    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
+        return np.array(list(tqdm(pool.map(of, cells), label, total=len(cells), disable=None)))
 
 # %% trials.ipynb #584e5c6f
 def made_with() -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.knockoffs.laws import open_uniforms
-from law_trials import CELLS, FIELDS, LAWS, RESPONSES, WAYS, law_cell, law_trial
+from law_trials import CELLS, FIELDS, LAWS, RESPONSES, WAYS, law_rates, law_trial
 from trials import made_with
 
 FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "law_trials.npz"
@@ -44,7 +44,7 @@ def test_the_file_is_what_the_code_gives():
     header, file = load_arrays(FILE, "law_trials")
     rates = file["rates"]
     assert rates.shape == (len(CELLS), 20, len(WAYS), len(FIELDS)) and header["ways"] == list(WAYS)
-    again = law_cell(CELLS[40], 2)
+    again = law_rates([CELLS[40]], 2)[0]
     assert np.allclose(again, rates[40, :2], equal_nan=True) or header["made_with"] != made_with()
 
 

@@ -13,7 +13,7 @@ from moments_trials import (
     _pilot,
     _rejects,
     _response,
-    moments_cell,
+    moments_rates,
     moments_trial,
 )
 from trials import made_with, of_rounds
@@ -96,7 +96,7 @@ def test_a_trial_is_a_function_of_its_number_and_its_options():
     found = dict(zip(_FIELDS, one))
     assert 0 <= min(found[key] for key in _FIELDS if key != "zeta") and 0 < found["zeta"] < .3
     assert found["covered"] > .6 and found["power"] > .3
-    assert np.array_equal(moments_cell(name, 2)[1], moments_trial(name, 1))
+    assert np.array_equal(moments_rates([name], 2)[0, 1], moments_trial(name, 1))
 
 
 def test_without_signals_there_is_no_power_to_measure():

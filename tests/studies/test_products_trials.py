@@ -6,7 +6,7 @@ import pytest
 
 from dp_knockoff.core.archives import load_arrays
 from dp_knockoff.knockoffs.laws import open_uniforms
-from products_trials import CELLS, LAWS, RATES, RESPONSES, products_cell, products_trial
+from products_trials import CELLS, LAWS, RATES, RESPONSES, products_rates, products_trial
 from trials import made_with
 
 FILE = Path(__file__).resolve().parents[2] / "studies" / "results" / "products_trials.npz"
@@ -46,7 +46,7 @@ def test_the_file_is_what_the_code_gives():
     header, file = load_arrays(FILE, "products_trials")
     rates = file["rates"]
     assert rates.shape == (len(CELLS), 60, 4)
-    again = products_cell(CELLS[9], 2)
+    again = products_rates([CELLS[9]], 2)[0]
     assert np.allclose(again, rates[9, :2]) or header["made_with"] != made_with()
 
 
