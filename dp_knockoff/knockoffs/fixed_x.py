@@ -105,7 +105,7 @@ def _sdp_objective(
         return np.where(inside, value, np.inf), slope, _add_diagonal(Mi * Mi, 1 / s**2 + 1 / (1 - s)**2)
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #644115cc
-_EVALUATIONS = 500 # most evaluations of an objective; ten to twenty are usual
+_EVALUATIONS = 500 # most evaluations of an objective; five to ten are usual
 _STALLED = 1e-6    # descent that a step still promises, relative to the value, when none is found: an error
 _BAR_FROM = 2000   # columns from which a step takes so long that a bar is shown
 

@@ -116,7 +116,7 @@ def _guess(
     return x, solved
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #188b2713
-_EVENTS = 50 # most events of a walk, per coordinate; one or two are usual
+_EVENTS = 50 # most events of a walk, per coordinate; less than one is usual
 _UNSETTLED = dict(argument="the Gram matrix", problem="is too close to singular: the Lasso did not settle",
                   remedy="use s='mvr' instead of 'equi', or a 'ridge' statistic")
 
