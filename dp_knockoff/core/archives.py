@@ -24,7 +24,7 @@ import numpy as np
 from .errors import InputError
 
 # %% auto #0
-__all__ = ['check_place', 'save_arrays', 'written_by_this_version', 'load_arrays', 'archive_kind', 'class_of']
+__all__ = []
 
 # %% ../../nbs/core/archives.ipynb #e900d4a5
 def check_place(path) -> Path:
@@ -49,15 +49,15 @@ def write_whole(path, write) -> Path:
         with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as own: # nobody else looks into it
             part = Path(own) / path.name
             write(part)
-            _to_disk(part, os.O_RDWR)
+            to_disk(part, os.O_RDWR)
             os.replace(part, path)
-        if os.name == "posix": _to_disk(path.parent, os.O_RDONLY) # its name is on the disk when the folder is
+        if os.name == "posix": to_disk(path.parent, os.O_RDONLY) # its name is on the disk when the folder is
     except OSError as error:
         raise InputError(repr(str(path)), problem=f"cannot be written ({error.strerror})",
                          remedy="choose another place") from None
     return path
 
-def _to_disk(path: Path, flags: int) -> None:
+def to_disk(path: Path, flags: int) -> None:
     "Have the system write what it still holds in memory, as far as it can"
     handle = os.open(path, flags)
     try: os.fsync(handle)
@@ -81,10 +81,8 @@ def save_arrays(
     return write_whole(path, write)
 
 @contextmanager
-def written_by_this_version(
-    path, # of an archive whose fields are being read
-):
-    "Context in which a field that is missing or unknown means another version"
+def written_by_this_version(path):
+    "Context of reading an archive, in which a field that is missing or unknown means another version"
     try: yield
     except (KeyError, TypeError):
         raise InputError(repr(str(path)), problem="was written by another version of this package",
@@ -122,20 +120,15 @@ def _check_size(whole: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
         if member.compress_type != zipfile.ZIP_STORED or size != member.file_size:
             raise zipfile.BadZipFile("an array is not what its size says")
 
-def load_arrays(
-    path,      # what `save_arrays` wrote
-    kind: str, # what it must be
-) -> tuple:    # header, arrays
-    "Read an object back, or say why not"
+def load_arrays(path, kind: str) -> tuple:
+    "Header and arrays of an object that `save_arrays` wrote, or a sentence"
     header, arrays = _read(path, kind)
     if header.get("kind") != kind:
         raise InputError(repr(str(path)), problem=f"holds {header.get('kind')}, not {kind}",
                          remedy="pass the other file")
     return header, arrays
 
-def archive_kind(
-    path, # what `save_arrays` wrote
-) -> str:
+def archive_kind(path) -> str:
     "What kind of object an archive holds, without reading its arrays"
     return str(_read(path, "moments", wanted=["header"])[0].get("kind"))
 
@@ -147,10 +140,8 @@ _CLASSES = { # which class, in which module of the package, reads which kind of 
     "private tests": ("filters.law_tests", "LawTestsRelease"),
 }
 
-def class_of(
-    kind: str, # of an archive
-):             # None if objects of this kind are only read, never loaded
-    "The class whose `load` reads archives of this kind: the only place that knows all kinds"
+def class_of(kind: str):
+    "The class whose `load` reads archives of this kind, if any does: the only place that knows all kinds"
     if kind not in _CLASSES: return None
     module, name = _CLASSES[kind]
     return getattr(import_module(f"dp_knockoff.{module}"), name)

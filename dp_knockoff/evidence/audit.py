@@ -20,7 +20,7 @@ from ..privacy.mechanisms import Budget, analytic_ratio, gaussian_divergence
 from ..privacy.samplers import NumpySampler
 
 # %% auto #0
-__all__ = ['RecordingSampler', 'ReplayingSampler', 'Audit', 'audit_release', 'epsilon_lower_bound']
+__all__ = ['Audit', 'audit_release', 'epsilon_lower_bound']
 
 # %% ../../nbs/7_evidence/21_audit.ipynb #4633280e
 class Leak(AssertionError):
@@ -62,9 +62,7 @@ def _choice_log_density(scores: np.ndarray, chosen: np.ndarray) -> float:
 # %% ../../nbs/7_evidence/21_audit.ipynb #13b073bc
 class RecordingSampler:
     "Draws with another sampler and records values and outputs"
-    def __init__(self,
-        sampler, # NumpySampler, SecureSampler, or one of your own
-    ):
+    def __init__(self, sampler):
         self.sampler = sampler
         self.name = sampler.name
         self.private = sampler.private
@@ -88,9 +86,7 @@ class RecordingSampler:
 
 class ReplayingSampler(RecordingSampler):
     "Returns the outputs of another run in the same order, whatever the values, and records these"
-    def __init__(self,
-        recorded: RecordingSampler, # of the other run
-    ):
+    def __init__(self, recorded: RecordingSampler):
         super().__init__(recorded)
         self.script = tuple(recorded.draws)
 
@@ -150,17 +146,11 @@ def _parts(x) -> dict:
     return parts | {"ids": len(parts["ids"])} if "ids" in parts else parts
 
 # %% ../../nbs/7_evidence/21_audit.ipynb #26a9a775
-def _privacy_loss(
-    first,  # draws of a run on one dataset
-    second, # draws of its replay on the other
-) -> float: # log ratio of the transcript's densities
-    "How much more likely this transcript is on the first dataset"
+def _privacy_loss(first, second) -> float:
+    "How much more likely this transcript is on the first dataset: the log ratio of its densities"
     return sum(a.log_density - b.log_density for a, b in zip(first, second, strict=True))
 
-def _distances(
-    first,  # draws of a run on one dataset
-    second, # draws of its replay on the other
-) -> np.ndarray:
+def _distances(first, second) -> np.ndarray:
     "Distance of the two values of every draw, in scales of its noise; infinite if the scales differ"
     def one(a, b):
         if not np.array_equal(a.scale, b.scale): return np.inf
@@ -177,14 +167,11 @@ def _choice_mu(epsilon: float) -> float:
     from scipy.special import expit, ndtri
     return float(2 * ndtri(expit(epsilon / 2)))
 
-def _squared_distance(
-    first,  # draws of a run on one dataset
-    second, # draws of its replay on the other
-):          # a Fraction; infinite if a scale differs, or vanishes under a difference
-    "Sum of the squared distances of all (Gaussian) draws, without rounding: values and scales are fractions"
-    if not np.isfinite(_distances(first, second)).all(): return np.inf
-    choices = [d for a, d in zip(first, _distances(first, second)) if a.law == "top"]
-    sums = {}
+def _squared_distance(first, second):
+    "Sum of the squared distances of all draws, without rounding; infinite if a scale differs, or is 0"
+    far, sums = _distances(first, second), {}
+    if not np.isfinite(far).all(): return np.inf
+    choices = [d for a, d in zip(first, far) if a.law == "top"]
     for a, b in zip(first, second, strict=True):
         if a.law == "top": continue
         scales = np.broadcast_to(a.scale, a.value.shape)
@@ -254,8 +241,6 @@ class Audit:
         last = (f"delta at epsilon = {self.budget.epsilon:g}: {self.divergence:.4g}, "
                 f"promised {self.budget.delta:.4g}: {verdict}")
         return "\n".join([title, *each, total, last])
-
-_moments = partial(ask, "moments")
 
 _moments = partial(ask, "moments")
 

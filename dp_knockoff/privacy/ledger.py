@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ..core.archives import to_disk
 from ..core.errors import InputError, check_option, check_positive
 from .mechanisms import Budget, analytic_ratio, check_budget, gaussian_divergence
 
@@ -161,11 +162,8 @@ def _still_there(file, path: Path) -> bool:
 def _reason(error) -> str: return getattr(error, "strerror", None) or "no such name"
 
 @contextmanager
-def _locked(
-    path: Path,          # of a ledger
-    write: bool = False, # to append, or only to read?
-):
-    "The file, with nobody else writing to it"
+def _locked(path: Path, write: bool = False):
+    "A ledger's file, to read or to append, with nobody else writing to it"
     while True:
         try: file = open(path, "r+b" if write else "rb", buffering=0) # noqa: SIM115 - closed below
         except FileNotFoundError:
@@ -200,7 +198,7 @@ def _create(path: Path, total: Budget) -> None:
         handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent) # mode 0600
         with open(handle, "wb", buffering=0) as file: _append(file, path, _header(total))
         os.link(part, path) # fails if somebody else was faster
-        _sync_folder(path.parent)
+        if os.name == "posix": to_disk(path.parent, os.O_RDONLY) # its name is on the disk when the folder is
     except FileExistsError:
         raise _refused(path, "exists already", "open it without a budget") from None
     except InputError: raise
@@ -208,13 +206,6 @@ def _create(path: Path, total: Budget) -> None:
         raise _refused(path, f"cannot be created ({_reason(error)})", "choose another place") from None
     finally:
         if part is not None: Path(part).unlink(missing_ok=True)
-
-def _sync_folder(folder: Path) -> None:
-    "A file's name is on the disk only when its folder is"
-    if os.name != "posix": return
-    handle = os.open(folder, os.O_RDONLY)
-    try: os.fsync(handle)
-    finally: os.close(handle)
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #88bdaded
 _ROOM = 1 + 1e-12 # for the rounding of what is spent; the total's ratio was rounded down by 1e-9
@@ -284,10 +275,7 @@ class Ledger:
         "What a further release may spend, as an epsilon at the total's delta"
         return _left(self.total, self.entries)
 
-    def check(self,
-        mu: float,  # what would be spent
-        unit: str,  # for whom
-    ) -> None:
+    def check(self, mu: float, unit: str) -> None:
         "Refuse what would overspend, without entering anything"
         self._check_process()
         self._check(_check_mu(mu), unit, self._now())
@@ -358,10 +346,8 @@ class Ledger:
         return "\n".join(lines)
 
 # %% ../../nbs/3_privacy/09_ledger.ipynb #c3cab4e5
-def as_ledger(
-    ledger, # None, a Ledger, or the path of one
-):
-    "A ledger that exists, or None"
+def as_ledger(ledger):
+    "The ledger given, or the one that is in this file; or None"
     if ledger is None or isinstance(ledger, Ledger): return ledger
     if isinstance(ledger, (str, os.PathLike)): return Ledger(ledger)
     raise InputError("ledger", ledger, "is not a ledger", "pass a Ledger, or the path of one")
@@ -369,28 +355,20 @@ def as_ledger(
 # %% ../../nbs/3_privacy/09_ledger.ipynb #7ac0b7eb
 class _ChargedSampler:
     "Draws with another sampler, after entering the whole release into a ledger"
-    def __init__(self,
-        sampler,            # draws the noise
-        ledger: Ledger,     # gets the entry first
-        mu: float,          # what the whole release spends
-        budget: Budget,     # as it was asked for
-        what: str,          # the method
-        unit: str,          # for whom it is private
-        id: str,            # noqa: A002 - of the release
-    ):
+    def __init__(self, sampler, ledger: Ledger, mu: float, unit: str, **entry):
         ledger.check(mu, unit)
         self.sampler = sampler
         self.name = sampler.name
         self.private = sampler.private
         self._ledger = ledger
-        self._entry = dict(mu=mu, budget=budget, what=what, unit=unit, id=id, simulated=not sampler.private)
-        self._charged = False
+        self._entry = dict(mu=mu, unit=unit, simulated=not sampler.private, **entry)
+        self._entered = False
         self._drawn = set()
         self._process = os.getpid()
         self._one_at_a_time = threading.Lock()
 
-    def _charge(self, purpose: str) -> None:
-        "Enter the release once; refuse to draw twice what was charged once"
+    def _charged(self, purpose: str):
+        "The sampler, once the release is entered; refuses to draw twice what was charged once"
         if os.getpid() != self._process:
             raise InputError("this release", problem="was entered by another process",
                              remedy="start a new one here")
@@ -398,25 +376,15 @@ class _ChargedSampler:
             if purpose in self._drawn:
                 problem = "was drawn before, and the ledger has an entry for one release"
                 raise InputError(f"noise for {purpose!r}", problem=problem, remedy="start a new one")
-            if not self._charged: self._ledger.spend(**self._entry)
-            self._charged = True
+            if not self._entered: self._ledger.spend(**self._entry)
+            self._entered = True
             self._drawn.add(purpose)
+        return self.sampler
 
-    def gaussian(self, value, scale, purpose):
-        self._charge(purpose)
-        return self.sampler.gaussian(value, scale, purpose)
-
-    def laplace(self, value, scale, purpose):
-        self._charge(purpose)
-        return self.sampler.laplace(value, scale, purpose)
-
-    def lattice(self, value, scale, purpose):
-        self._charge(purpose)
-        return self.sampler.lattice(value, scale, purpose)
-
-    def top(self, value, scale, k, purpose):
-        self._charge(purpose)
-        return self.sampler.top(value, scale, k, purpose)
+    def gaussian(self, value, scale, purpose): return self._charged(purpose).gaussian(value, scale, purpose)
+    def laplace(self, value, scale, purpose): return self._charged(purpose).laplace(value, scale, purpose)
+    def lattice(self, value, scale, purpose): return self._charged(purpose).lattice(value, scale, purpose)
+    def top(self, value, scale, k, purpose): return self._charged(purpose).top(value, scale, k, purpose)
 
     def __reduce__(self):
         problem = "belongs to one release, and is not copied or saved"
@@ -426,7 +394,7 @@ class _ChargedSampler:
 def charged(
     sampler, # draws the noise
     ledger,  # None, a Ledger, or the path of one
-    **entry, # of the release: mu, budget, what, unit, id
+    **entry, # of the whole release, as `Ledger.spend` takes it: mu, budget, what, unit, id
 ):
     "The sampler, which enters the release into the ledger first, if there is one"
     ledger = as_ledger(ledger)

@@ -142,10 +142,7 @@ def analytic_gaussian_scale(
     return sensitivity / analytic_ratio(budget)
 
 # %% ../../nbs/3_privacy/08_mechanisms.ipynb #2c9964f9
-def check_budget(
-    epsilon, # privacy parameter, or None
-    delta,   # privacy parameter, or None
-) -> Budget:
+def check_budget(epsilon, delta) -> Budget:
     "A budget that leaves room for Gaussian noise, or a sentence"
     check_given("epsilon", epsilon, "pass a privacy budget, e.g. epsilon=1.0")
     check_given("delta", delta,
@@ -157,10 +154,7 @@ def check_budget(
 # %% ../../nbs/3_privacy/08_mechanisms.ipynb #88274d2b
 _LARGE_EPSILON = 10.0 # one person's data may then make an answer 22,000 times as likely
 
-def warn_budget(
-    budget: Budget, # what is asked for
-    n: int,         # rows, which are public
-) -> None:
+def warn_budget(budget: Budget, n: int) -> None:
     "Say it if a budget protects little"
     if budget.epsilon > _LARGE_EPSILON:
         warnings.warn(f"epsilon={budget.epsilon:g} protects little: one row may make an answer "

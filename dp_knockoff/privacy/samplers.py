@@ -15,10 +15,7 @@ from ..core.errors import InputError, check_option, check_positive, stream
 __all__ = ['LEAST_STEPS', 'check_lattice', 'NumpySampler', 'SecureSampler', 'as_sampler']
 
 # %% ../../nbs/3_privacy/samplers.ipynb #80f4ecc6
-def _check_release(
-    value, # number or array to be released
-    scale, # of the noise
-) -> np.ndarray:
+def _check_release(value, scale) -> np.ndarray:
     "Only finite values leave, with a finite scale: OpenDP would silently turn NaN into 0"
     try: value = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -131,7 +128,7 @@ def _opendp():
     return dp
 
 class SecureSampler:
-    "Noise from OpenDP: exact arithmetic, the operating system's entropy; for a release"
+    "Noise from OpenDP, asked for as that of `NumpySampler`: exact arithmetic, fresh entropy; for a release"
     name = "OpenDP (exact arithmetic, operating-system entropy)"
     private = True
 
@@ -145,27 +142,15 @@ class SecureSampler:
         measurement = getattr(dp.m, make)(domain, getattr(dp, distance)(T=float), scale=float(scale))
         return np.array(measurement(value.ravel().tolist())).reshape(value.shape)
 
-    def gaussian(self,
-        value,        # number or array
-        scale: float, # standard deviation of the noise
-        purpose: str, # what is released; every draw is fresh, whatever it is for
-    ) -> np.ndarray:
+    def gaussian(self, value, scale, purpose) -> np.ndarray:
         "The value with discrete Gaussian noise of standard deviation `scale` on every entry"
         return self._release("make_gaussian", "l2_distance", value, scale)
 
-    def laplace(self,
-        value,        # number or array
-        scale: float, # of the noise: its mean magnitude
-        purpose: str, # what is released
-    ) -> np.ndarray:
+    def laplace(self, value, scale, purpose) -> np.ndarray:
         "The value with discrete Laplace noise of scale `scale` on every entry"
         return self._release("make_laplace", "l1_distance", value, scale)
 
-    def lattice(self,
-        value,        # integer or array of integers
-        scale,        # standard deviation of the noise, in units: a number, or one for each entry
-        purpose: str, # what is released; every draw is fresh, whatever it is for
-    ) -> np.ndarray:  # int64
+    def lattice(self, value, scale, purpose) -> np.ndarray:
         "The integers with discrete Gaussian noise, in exact arithmetic"
         value, scale = check_lattice(value, scale)
         dp = _opendp()
@@ -177,12 +162,7 @@ class SecureSampler:
             out[here] = measurement(value[here].tolist())
         return out
 
-    def top(self,
-        value,        # integers: scores
-        scale: float, # of the Gumbel noise on each
-        k: int,       # how many are wanted
-        purpose: str, # what is chosen
-    ) -> np.ndarray:  # their places, the largest first
+    def top(self, value, scale, k, purpose) -> np.ndarray:
         "Where the k largest scores are after Gumbel noise, compared in exact arithmetic"
         value, _ = check_lattice(value, scale)
         dp = _opendp()

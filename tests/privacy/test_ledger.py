@@ -175,8 +175,8 @@ def test_overspending_is_refused_before_anything_is_written_or_drawn(ledger, pat
         def gaussian(self, value, scale, purpose): raise AssertionError("noise was drawn")
     assert "overspend" in refusal(spend, ledger, MU * .5)
     assert "overspend" in refusal(ledger.check, MU * .5, "1 row")
-    assert "overspend" in refusal(_ChargedSampler, Never(), ledger, MU * .5, ASKED, "moments", "1 row", "b")
-    late = _ChargedSampler(Never(), ledger, MU * .3, ASKED, "moments", "1 row", "b")
+    assert "overspend" in refusal(_ChargedSampler, Never(), ledger, MU * .5, "1 row")
+    late = _ChargedSampler(Never(), ledger, MU * .3, "1 row", budget=ASKED, what="moments", id="b")
     assert path.read_bytes() == before
     spend(ledger, MU * .4)
     for _ in range(2): assert "overspend" in refusal(late.gaussian, 0.0, 1.0, "draw")
@@ -391,14 +391,14 @@ def test_a_release_is_charged_once_and_before_its_first_draw(ledger):
     heard = []
     class Listens(NumpySampler):
         def lattice(self, value, scale, purpose): heard.append((purpose, len(ledger.entries)))
-    sampler = _ChargedSampler(Listens(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(Listens(), ledger, MU / 2, "1 row", budget=ASKED, what="moments", id="a")
     assert ledger.entries == []
     for purpose in ("one", "two"): sampler.lattice(1, 1e5, purpose)
     assert heard == [("one", 1), ("two", 1)] and ledger.entries[0].mu == MU / 2
 
 
 def test_a_charged_sampler_draws_for_one_release_only(ledger):
-    sampler = _ChargedSampler(NumpySampler(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(NumpySampler(), ledger, MU / 2, "1 row", budget=ASKED, what="moments", id="a")
     for k, draw in enumerate((sampler.gaussian, sampler.laplace)): draw(0.0, 1.0, str(k))
     for draw in (sampler.gaussian, sampler.laplace): assert "was drawn before" in refusal(draw, 0.0, 1.0, "0")
     for again in (copy.copy, copy.deepcopy, pickle.dumps): assert "not copied" in refusal(again, sampler)
@@ -409,7 +409,7 @@ def test_a_charged_sampler_draws_for_one_release_only(ledger):
 @pytest.mark.parametrize("make, simulated", [(NumpySampler, True), (SecureSampler, False)])
 def test_simulations_are_entered_as_what_they_are(make, simulated):
     ledger = Ledger(epsilon=1.0, delta=1e-6)
-    sampler = _ChargedSampler(make(), ledger, MU / 2, ASKED, "moments", "1 row", "a")
+    sampler = _ChargedSampler(make(), ledger, MU / 2, "1 row", budget=ASKED, what="moments", id="a")
     assert (sampler.private, sampler.name) == (make.private, make.name)
     sampler.lattice(0, 1e6, "a")
     assert [entry.simulated for entry in ledger.entries] == [simulated]
