@@ -20,8 +20,7 @@ from ..data.source import Source, open_source
 from .fixed_x import choose_s, knockoff_root
 
 # %% auto #0
-__all__ = ['Law', 'knockoff_rows', 'rows_from', 'open_uniforms', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel',
-           'dictionary_law', 'LawUnits', 'law_units', 'row_uniforms', 'LawCheck', 'check_law']
+__all__ = ['Law', 'Gaussian', 'Levels', 'Independent', 'Blocks', 'Kernel', 'LawUnits', 'law_units', 'LawCheck', 'check_law']
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #a19f5764
 class Law:
@@ -47,10 +46,8 @@ class Law:
         "Rows of this law"
         raise AssertionError(f"{type(self).__name__} does not say how it draws rows")
 
-    def take(self,
-        which, # numbers of columns
-    ) -> Law:
-        "The law of these columns"
+    def take(self, which) -> Law:
+        "The law of the columns of these numbers"
         raise InputError("law", problem=f"has {self.p} columns and cannot be cut to others",
                          remedy="pass a law of exactly the columns of the data")
 
@@ -59,18 +56,21 @@ class Law:
         return [(self, np.arange(self.p))]
 
     @staticmethod
-    def check(
-        law, # what was passed as one
-    ) -> None:
+    def check(law) -> None:
         "Refuse what is neither a law nor can be called with rows and uniforms"
         if isinstance(law, Law) or callable(law) and not isinstance(law, type): return
         raise InputError("law", law, "is neither a law nor a kernel law(X, U)",
                          "pass Gaussian(mean, covariance), Levels, Independent, Blocks or a function")
 
+    def _settle(self, **facts) -> None:
+        "What follows from the arguments, set once: a law does not change"
+        for name, value in facts.items(): object.__setattr__(self, name, value)
+
     def __repr__(self):
         known = "" if self.names is None else f": {listed(self.names, 4)}"
         return f"{type(self).__name__}({self.p} columns{known})"
 
+# %% ../../nbs/2_knockoffs/07_laws.ipynb #3fa9c1d2
 def knockoff_rows(
     law: Law,      # perhaps a user's
     X: np.ndarray, # (n, p) rows; None: rows of the law itself are asked for
@@ -85,11 +85,7 @@ def knockoff_rows(
                      f"and type {found.dtype} where {shape} was asked for",
                      remedy=f"it must return one {remedy} of {law.p} numbers for each row of uniforms")
 
-def rows_from(
-    law: Law, # perhaps a user's
-    rng: np.random.Generator,
-    n: int,   # how many
-) -> np.ndarray: # (n, p)
+def rows_from(law: Law, rng: np.random.Generator, n: int) -> np.ndarray:
     "Made-up rows of a law, or a sentence if these are not n rows of finite numbers"
     return _finite(knockoff_rows(law, None, open_uniforms(rng, (n, law.p))))
 
@@ -99,11 +95,7 @@ def _finite(found: np.ndarray) -> np.ndarray:
     raise InputError("law", problem="is a law or kernel that returned values which are not finite",
                      remedy="it must return finite numbers for rows of its own")
 
-def open_uniforms(
-    rng: np.random.Generator,
-    shape: tuple,
-    out=None, # an array of this shape for them
-) -> np.ndarray:
+def open_uniforms(rng: np.random.Generator, shape: tuple, out=None) -> np.ndarray:
     "Uniforms strictly between 0 and 1"
     U = rng.random(shape) if out is None else rng.random(out=out)
     U += 2.0**-54 # it may be 0
@@ -162,10 +154,9 @@ class Gaussian(Law):
         p = len(sd)
         independent = np.abs(P - np.eye(p)).max() == 0
         chosen = np.ones(p) if independent and isinstance(self.s, str) else choose_s(P, self.s)
-        own = dict(mean=_check_mean(self.mean, p), covariance=P * np.outer(sd, sd), s=chosen,
-                   names=None if self.names is None else column_names(p, self.names),
-                   _sd=sd, _P=P, _redraws=bool(independent and (chosen == 1).all()))
-        for name, value in own.items(): object.__setattr__(self, name, value) # the class is frozen
+        self._settle(mean=_check_mean(self.mean, p), covariance=P * np.outer(sd, sd), s=chosen,
+                     names=None if self.names is None else column_names(p, self.names),
+                     _sd=sd, _P=P, _redraws=bool(independent and (chosen == 1).all()))
 
     @classmethod
     def from_public(cls,
@@ -273,9 +264,8 @@ class Levels(Law):
         names = tuple(column for columns in groups.values() for column in columns)
         check_unique(names)
         ends = np.cumsum([len(columns) for columns in groups.values()])
-        own = dict(groups=groups, names=names, _chances=list(chances.values()),
-                   _slices=[slice(end - len(c) + 1, end) for end, c in zip(ends, chances.values())])
-        for name, value in own.items(): object.__setattr__(self, name, value) # the class is frozen
+        self._settle(groups=groups, names=names, _chances=list(chances.values()),
+                     _slices=[slice(end - len(c) + 1, end) for end, c in zip(ends, chances.values())])
 
     @property
     def dictionary(self) -> dict:
@@ -293,10 +283,9 @@ class Levels(Law):
     @property
     def covariance(self) -> np.ndarray:
         "Zero between factors"
-        S = np.zeros((self.p, self.p))
-        for where, chances in zip(self._slices, self._chances):
-            S[where, where] = np.diag(chances[1:]) - np.outer(chances[1:], chances[1:])
-        return S
+        from scipy.linalg import block_diag
+        return block_diag(*(np.diag(chances[1:]) - np.outer(chances[1:], chances[1:])
+                            for chances in self._chances))
 
     @property
     def cross(self) -> np.ndarray: return np.zeros((self.p, self.p))
@@ -324,7 +313,8 @@ class Levels(Law):
                                  remedy="use all columns of a factor, or none")
             if inside: kept[name] = levels
         part = Levels(kept)
-        return part if list(part.names) == wanted else _Ordered.of(part, wanted)
+        if list(part.names) == wanted: return part
+        return Blocks(part)._ordered([wanted.index(name) for name in part.names])
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #f119f22b
 @dataclass(frozen=True, eq=False, repr=False)
@@ -339,8 +329,7 @@ class Independent(Law):
         if not given:
             raise InputError("marginals", problem="is empty", remedy="pass one distribution per column")
         for label, one in zip(labels, given): _check_marginal(label, one)
-        own = dict(_each=given, names=column_names(len(given), labels) if named else None)
-        for name, value in own.items(): object.__setattr__(self, name, value) # the class is frozen
+        self._settle(_each=given, names=column_names(len(given), labels) if named else None)
 
     @property
     def p(self) -> int: return len(self._each)
@@ -388,100 +377,68 @@ class Blocks(Law):
             if not isinstance(law, Law):
                 raise InputError("law", law, "is not a law", "pass Gaussian, Levels, Independent or Blocks")
         if not laws: raise InputError("laws", problem="is empty", remedy="pass at least one law")
-        own = dict(laws=laws, names=None, groups={k: v for law in laws for k, v in law.groups.items()})
+        names = None
         if all(law.names is not None for law in laws):
-            own["names"] = tuple(name for law in laws for name in law.names)
-            check_unique(own["names"])
-        for name, value in own.items(): object.__setattr__(self, name, value) # the class is frozen
+            names = tuple(name for law in laws for name in law.names)
+            check_unique(names)
+        self._settle(laws=laws, names=names, groups={k: v for law in laws for k, v in law.groups.items()},
+                     _place=slice(None), _back=slice(None))
+
+    def _ordered(self, place) -> Blocks:
+        "The same with other places for the columns"
+        back = np.argsort(place)
+        names = None if self.names is None else tuple(self.names[j] for j in back)
+        self._settle(names=names, _place=np.array(place), _back=back)
+        return self
 
     @property
     def p(self) -> int: return sum(law.p for law in self.laws)
     @property
     def uniforms(self) -> int: return sum(law.uniforms for law in self.laws)
     @property
-    def mean(self) -> np.ndarray: return np.concatenate([law.mean for law in self.laws])
+    def mean(self) -> np.ndarray: return np.concatenate([law.mean for law in self.laws])[self._back]
     @property
-    def covariance(self) -> np.ndarray: return _block_diagonal([law.covariance for law in self.laws])
+    def covariance(self) -> np.ndarray: return self._diagonal("covariance")
     @property
-    def cross(self) -> np.ndarray: return _block_diagonal([law.cross for law in self.laws])
+    def cross(self) -> np.ndarray: return self._diagonal("cross")
+
+    def _diagonal(self, what: str) -> np.ndarray:
+        "A matrix of all columns that is zero between the blocks"
+        from scipy.linalg import block_diag
+        return block_diag(*(getattr(law, what) for law in self.laws))[self._back][:, self._back]
+
+    def _split(self, M, size: str) -> list:
+        "The columns of each block, of a matrix that has them side by side"
+        return np.split(M, np.cumsum([getattr(law, size) for law in self.laws])[:-1], axis=1)
+
+    def _columns(self) -> list:
+        "The numbers of the columns of each block"
+        return [own[0] for own in self._split(np.arange(self.p)[None, self._place], "p")]
 
     def parts(self) -> list:
         "Those of the blocks"
-        first = np.cumsum([0, *(law.p for law in self.laws)])
-        return [(part, k + own) for law, k in zip(self.laws, first) for part, own in law.parts()]
+        return [(part, own[inside]) for law, own in zip(self.laws, self._columns())
+                for part, inside in law.parts()]
 
     def __call__(self, X, U) -> np.ndarray:
         "Knockoffs, block by block"
-        parts = zip(self.laws, self._split(X, "p"), self._split(U, "uniforms"))
-        return np.concatenate([law(rows, uniforms) for law, rows, uniforms in parts], axis=1)
+        parts = zip(self.laws, self._split(X[:, self._place], "p"), self._split(U, "uniforms"))
+        return np.concatenate([law(rows, u) for law, rows, u in parts], axis=1)[:, self._back]
 
     def draw(self, U) -> np.ndarray:
         "Rows, block by block"
-        return np.concatenate([law.draw(u) for law, u in zip(self.laws, self._split(U, "p"))], axis=1)
-
-    def _split(self, M, size: str) -> list:
-        "The columns of each block"
-        return np.split(M, np.cumsum([getattr(law, size) for law in self.laws])[:-1], axis=1)
+        parts = zip(self.laws, self._split(U, "p"))
+        return np.concatenate([law.draw(u) for law, u in parts], axis=1)[:, self._back]
 
     def take(self, which) -> Law:
         "The law of these columns"
-        which = list(which)
-        owner = np.repeat(np.arange(len(self.laws)), [law.p for law in self.laws])
-        first = np.cumsum([0, *(law.p for law in self.laws)])
-        kept, order = [], []
-        for k, law in enumerate(self.laws):
-            mine = sorted(j for j in which if owner[j] == k)
-            if not mine: continue
-            kept.append(law if len(mine) == law.p else law.take([j - first[k] for j in mine]))
-            order += mine
-        part = Blocks(*kept)
-        return part if order == which else _Ordered(part, tuple(order.index(j) for j in which))
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Ordered(Law):
-    "A law with its columns in another order"
-    law: Law     # in its own order
-    order: tuple # for each column, its number in there
-
-    @classmethod
-    def of(cls, law: Law, names) -> _Ordered: return cls(law, tuple(law.names.index(name) for name in names))
-
-    @property
-    def names(self): return None if self.law.names is None else tuple(self.law.names[j] for j in self.order)
-    @property
-    def groups(self) -> dict: return self.law.groups
-    @property
-    def p(self) -> int: return self.law.p
-    @property
-    def uniforms(self) -> int: return self.law.uniforms
-    @property
-    def mean(self) -> np.ndarray: return self.law.mean[list(self.order)]
-    @property
-    def covariance(self) -> np.ndarray: return self.law.covariance[np.ix_(self.order, self.order)]
-    @property
-    def cross(self) -> np.ndarray: return self.law.cross[np.ix_(self.order, self.order)]
-
-    def parts(self) -> list:
-        "Those of the law, in this order"
-        place = np.argsort(self.order)
-        return [(part, place[own]) for part, own in self.law.parts()]
-
-    def __call__(self, X, U) -> np.ndarray:
-        "Knockoffs, in this order"
-        return self.law(X[:, np.argsort(self.order)], U)[:, list(self.order)]
-
-    def draw(self, U) -> np.ndarray:
-        "Rows, in this order"
-        return self.law.draw(U)[:, list(self.order)]
-
-def _block_diagonal(blocks: list) -> np.ndarray:
-    "A matrix of these blocks"
-    S = np.zeros((sum(map(len, blocks)),) * 2)
-    end = 0
-    for block in blocks:
-        S[end:end + len(block), end:end + len(block)] = block
-        end += len(block)
-    return S
+        wanted = {j: k for k, j in enumerate(which)}
+        laws, place = [], []
+        for law, own in zip(self.laws, self._columns()):
+            inside = [k for k, j in enumerate(own) if j in wanted]
+            if inside: laws.append(law if len(inside) == law.p else law.take(inside))
+            place += [wanted[own[k]] for k in inside]
+        return Blocks(*laws) if place == sorted(place) else Blocks(*laws)._ordered(place)
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #432649eb
 _TRIALS = 5      # made-up tables on which a kernel is tried
@@ -589,10 +546,7 @@ def _check_whole(law: Law, columns: tuple, groups) -> None:
                              remedy=f"pass groups={{{name!r}: {list(members)}}}")
 
 # %% ../../nbs/2_knockoffs/07_laws.ipynb #c446633f
-def dictionary_law(
-    dictionary, # a Dictionary, or None
-    names,      # encoded columns that need a law
-) -> Levels | None:
+def dictionary_law(dictionary, names) -> Levels | None:
     "The law of the randomised factors among these columns"
     columns = getattr(dictionary, "columns", {})
     factors = {name: dict(zip(column.levels, column.probabilities)) for name, column in columns.items()
@@ -616,10 +570,7 @@ def open_with_law(
              if set(members) <= set(source.names) and not taken & set(members)}
     return open_source(source, groups=whole) if whole else source
 
-def law_of(
-    law,            # a Law, a kernel, or None
-    source: Source, # of the rows
-) -> Law:           # of exactly its columns
+def law_of(law, source: Source) -> Law:
     "The law of the columns of a source: the one given, and that of randomised factors of its dictionary"
     known = () if law is None else getattr(law, "names", None)
     if known is not None: # a law that knows its columns leaves the others to the dictionary
@@ -666,11 +617,8 @@ class LawUnits:
 
 _OFF = 1e-6 # how far a law's covariances may be from symmetric under swaps, in units of the columns
 
-def law_units(
-    law: Law,             # of the columns
-    variables: Variables, # which of them belong together
-) -> LawUnits:
-    "Units in which every variable has covariance one"
+def law_units(law: Law, variables: Variables) -> LawUnits:
+    "Units in which every variable, of one or more columns, has covariance one"
     S = law.covariance
     index = np.array(variables.index)
     inside = index[:, None] == index
