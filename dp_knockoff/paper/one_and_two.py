@@ -15,7 +15,6 @@ from ..knockoffs.fixed_x import Knockoffs, gram, knockoffs_of
 from ..knockoffs.statistics import ols, ridge
 from dp_knockoff.paper.sensitivity import (
     BOUNDS,
-    Facts,
     coefficients_shift,
     coupled_shift,
     facts,
@@ -131,7 +130,7 @@ class PaperRelease(_Promise, Release):
 # %% ../../nbs/5_paper/12_one_and_two.ipynb #bc18f2ef
 @dataclass(frozen=True, kw_only=True)
 class PaperMethod(_Promise, Method):
-    "What Methods I and II have in common: public constants, and the order of the steps"
+    "Constants and steps of Methods I and II, which have `scales` of their noise, and `draw` (A, b) with it"
     epsilon: float = field(metadata={"help": "privacy budget, in all"})
     delta: float = field(metadata={"help": "privacy budget, in all"})
     row_bound: float = field(metadata={"help": "public bound on the norm of every row of x"})
@@ -167,23 +166,6 @@ class PaperMethod(_Promise, Method):
 
     @property
     def budget(self) -> Budget: return Budget(self.epsilon, self.delta)
-
-    def scales(self,
-        f: Facts,         # of the design
-        sigma: float,     # noise level
-        beta_norm: float, # bound on |beta|
-    ) -> dict:            # scale, by what the noise is added to
-        "Noise scales"
-        raise AssertionError("each method has its own")
-
-    def draw(self,
-        k: Knockoffs,   # design and knockoffs
-        c: np.ndarray,  # their products with y, 2p
-        scales: dict,   # of the noise
-        sampler,        # draws it
-    ) -> tuple:         # A (2p x 2p), b (2p)
-        "The pair with its noise"
-        raise AssertionError("each method has its own")
 
     def _release(self, source, *, simulation, random_state, sampler) -> PaperRelease:
         "Check, read, draw: knockoffs first, then the noise"

@@ -78,29 +78,20 @@ def facts(
     return Facts(u.n, u.p, B, float(u.C.min()), float(u.C.max()), u.lam_min, u.lam_max, *map(float, norms))
 
 # %% ../../nbs/5_paper/11_sensitivity.ipynb #a7b4d4b0
-BOUNDS = ("paper", "corrected", "tight") # the three forms of a bound
+BOUNDS = ("paper", "corrected", "tight") # the three forms of a bound: choices of `bounds` in all that follows
 
-def unit_gram_shift(
-    f: Facts,                  # of the design
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def unit_gram_shift(f: Facts, bounds: str = "corrected") -> float:
     "Sensitivity of the released entries of Sigma', those above the diagonal"
     if bounds != "tight": return f.eta2 * (np.sqrt(2) + f.frob)
     return f.eta2 * (1 + np.sqrt(max(f.frob**2 - f.p, 0) / 2))
 
 # %% ../../nbs/5_paper/11_sensitivity.ipynb #e7ecaf63
-def lam_min_shift(
-    f: Facts,                  # of the design
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def lam_min_shift(f: Facts, bounds: str = "corrected") -> float:
     "Sensitivity of the smallest eigenvalue of Sigma'"
     if bounds != "tight": return f.eta2 * (1 + f.lam_min)
     return f.eta2 * (1 + min(f.lam_min / 2, 1 / (2 + f.eta2)))
 
-def lam_min_below(
-    f: Facts,                  # of the design
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def lam_min_below(f: Facts, bounds: str = "corrected") -> float:
     "Lower bound on lam_min of the neighbour's Sigma' (it may be negative, and then says nothing)"
     if bounds != "tight": return f.lam_min - lam_min_shift(f, bounds)
     return (f.lam_min - f.eta2) / (1 + f.eta2 / 2)
@@ -128,11 +119,7 @@ def zeta(
     return 2 * p * sigma**2 / (1 - np.sqrt(2 / p * np.log(2 / delta2)))
 
 # %% ../../nbs/5_paper/11_sensitivity.ipynb #f8c8418c
-def product_noise_shift(
-    f: Facts,                  # of the design
-    zeta: float,               # from zeta()
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def product_noise_shift(f: Facts, zeta: float, bounds: str = "corrected") -> float:
     "Bound on the two noise terms of the products, with probability 1 - delta_2"
     gamma = 2 * f.lam_max - f.lam_min
     more = f.eta2 * (3 + 2 * f.lam_max + f.lam_min)
@@ -140,10 +127,7 @@ def product_noise_shift(
     return np.sqrt(zeta) * (2 * np.sqrt(gamma) + np.sqrt(more))
 
 # %% ../../nbs/5_paper/11_sensitivity.ipynb #a94f4f0b
-def lam_scale_shift(
-    f: Facts,                  # of the design
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def lam_scale_shift(f: Facts, bounds: str = "corrected") -> float:
     "Bound on the norm of lam_1 D_1^-1 - lam_2 D_2^-1; the paper's form is false"
     C = f.C_min if bounds == "paper" else f.C_max
     return f.scale_shift * f.lam_min + lam_min_shift(f, bounds) * np.sqrt(C**2 + f.B**2)
@@ -154,19 +138,11 @@ def _product_gram_shift(f: Facts, bounds: str) -> float:
     size, change = (f.raw_norm, np.sqrt(2)) if bounds == "tight" else (f.raw_frob, 2.0)
     return np.sqrt(2) * (f.eta / f.B - 1 / f.C_min) * size + change * f.eta * f.B
 
-def product_signal_shift(
-    f: Facts,                  # of the design
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def product_signal_shift(f: Facts, bounds: str = "corrected") -> float:
     "Bound on the shift of the signal term of the products, per unit of |beta|"
     return _product_gram_shift(f, bounds) + lam_scale_shift(f, bounds)
 
-def products_shift(
-    f: Facts,                  # of the design
-    zeta: float,               # from zeta()
-    beta_norm: float,          # |beta|
-    bounds: str = "corrected", # one of BOUNDS
-) -> float:
+def products_shift(f: Facts, zeta: float, beta_norm: float, bounds: str = "corrected") -> float:
     "Sensitivity (10) of the products, with probability 1 - delta_2 over the regression noise"
     return product_noise_shift(f, zeta, bounds) + beta_norm * product_signal_shift(f, bounds)
 
@@ -232,9 +208,7 @@ def coefficient_map(
     others = np.eye(len(Sigma)) - s * np.linalg.inv(Sigma)   # I - R
     return np.vstack([-others @ inverse_root, inverse_root])
 
-def map_shift(
-    f: Facts, # of the design
-) -> float:
+def map_shift(f: Facts) -> float:
     "Bound on the norm of M_1 - M_2"
     lam = lam_min_shift(f, "tight")
     s1 = f.lam_min
