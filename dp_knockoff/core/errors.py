@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 
 # %% auto #0
-__all__ = ['LARGEST', 'InputError', 'check_positive', 'check_count', 'check_option', 'stream']
+__all__ = ['LARGEST', 'InputError', 'check_positive', 'stream']
 
 # %% ../../nbs/core/errors.ipynb #c3583155
 def shown(value) -> str:
@@ -46,18 +46,14 @@ class InputError(ValueError):
                  f" {self.problem}" if self.problem else "", f": {self.remedy}" if self.remedy else ""]
         return "".join(parts)
 
-    def at(self,
-        where: str, # a file, a chunk, a table
-    ) -> InputError:
-        "The same error, about something that stands there"
+    def at(self, where: str) -> InputError:
+        "The same error, about something that stands in this file, chunk or table"
         place = f"{where}: {self.where}" if self.where else where
         fields = self.argument, self.value, self.problem, self.remedy
         return self.but(InputError(*fields, where=place, details=self.details))
 
-    def but(self,
-        other: InputError, # the same in other words
-    ) -> InputError:
-        "The other error, about the same rows"
+    def but(self, other: InputError) -> InputError:
+        "The other error: the same in other words, about the same rows"
         other.one_row = self.one_row
         return other
 
@@ -141,24 +137,15 @@ def check_fraction(name: str, value, remedy: str) -> float:
 # %% ../../nbs/core/errors.ipynb #781b90c3
 LARGEST = 1e150 # numbers beyond it are refused: their squares would not be finite
 
-def check_positive(
-    name: str,              # argument's name
-    value,                  # what the user passed
-    remedy: str,           # what to pass instead
-    zero: bool = False,     # is zero allowed too?
-) -> float:                 # the value, as a float
-    "A finite number above zero (or at least zero), or a sentence"
+def check_positive(name: str, value, remedy: str, zero: bool = False) -> float:
+    "A finite number above zero (or at least zero, if it may be), or a sentence"
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) < LARGEST
     if not fits or value < 0 or (value == 0 and not zero):
         raise InputError(name, value, f"is not a finite number {'>=' if zero else '>'} 0", remedy)
     return float(value)
 
 # %% ../../nbs/core/errors.ipynb #a809cd76
-def check_count(
-    name: str,      # argument's name
-    value,          # what the user passed
-    least: int = 1, # smallest allowed value
-) -> int:           # the value, as an int
+def check_count(name: str, value, least: int = 1) -> int:
     "A whole number of at least `least`, or a sentence"
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise InputError(name, value, f"is not a whole number of at least {least}", "pass an int")
@@ -171,11 +158,7 @@ def check_given(name: str, value, remedy: str):
     return value
 
 # %% ../../nbs/core/errors.ipynb #f132b7da
-def check_option(
-    name: str,     # argument's name
-    value,         # what the user passed
-    options,       # what is allowed
-):                 # the value
+def check_option(name: str, value, options):
     "One of a list of words, or a sentence that lists them"
     plain = isinstance(value, (str, numbers.Integral))
     def same(option): return plain and isinstance(value, bool) == isinstance(option, bool) and value == option

@@ -15,6 +15,7 @@ __all__ = ['fires', 'assert_fair_coin', 'smallest_bias', 'assert_rate_at_most', 
 
 # %% ../../nbs/core/testing.ipynb #6d318973
 ALPHA = 1e-9 # false-alarm rate of every test: a thousand of them together stay below one in a million
+_POWER = .99 # probability with which what is called detected is caught
 
 def sample(x) -> np.ndarray:
     "Observations as numbers: something, and nothing that is not finite, or there is no evidence"
@@ -45,13 +46,11 @@ def assert_fair_coin(
 
 # %% ../../nbs/core/testing.ipynb #db007525
 def smallest_bias(
-    tosses: int,          # how many
-    alpha: float = ALPHA, # false-alarm rate
-    power: float = .99,   # probability of being caught
-) -> float:               # distance of the coin's share from one half
-    "The smallest bias of a coin that `assert_fair_coin` catches"
+    tosses: int, # how many
+) -> float:      # distance of the coin's share from one half
+    "The smallest bias of a coin that `assert_fair_coin` catches, 99 times in 100"
     from scipy.special import ndtri
-    return float((-ndtri(alpha / 2) + ndtri(power)) / 2 / np.sqrt(tosses))
+    return float((-ndtri(ALPHA / 2) + ndtri(_POWER)) / 2 / np.sqrt(tosses))
 
 # %% ../../nbs/core/testing.ipynb #a441c91e
 def assert_rate_at_most(
@@ -70,12 +69,11 @@ def assert_rate_at_most(
 
 # %% ../../nbs/core/testing.ipynb #c4b1f6e2
 def smallest_rate(
-    trials: int,          # observations
-    bound: float,         # the claimed upper bound on their mean
-    alpha: float = ALPHA, # false-alarm rate
+    trials: int,  # observations
+    bound: float, # the claimed upper bound on their mean
 ) -> float:
     "The smallest average of so many observations that `assert_rate_at_most` refuses"
-    def refused(mean): return fires(assert_rate_at_most, np.full(trials, mean), bound, alpha)
+    def refused(mean): return fires(assert_rate_at_most, np.full(trials, mean), bound)
     return _first(refused, bound, 1.0)
 
 def _first(holds, low: float, high: float) -> float:
@@ -87,14 +85,13 @@ def _first(holds, low: float, high: float) -> float:
 
 # %% ../../nbs/core/testing.ipynb #fd955552
 def detected_rate(
-    trials: int,          # observations
-    bound: float,         # the claimed upper bound on their mean
-    alpha: float = ALPHA, # false-alarm rate
-    power: float = .99,   # probability of being caught
+    trials: int,           # observations
+    bound: float,          # the claimed upper bound on their mean
+    power: float = _POWER, # probability of being caught
 ) -> float:
     "A true rate from which on `assert_rate_at_most` fires with at least this probability, whatever the law"
     from scipy.special import rel_entr
-    alarm = smallest_rate(trials, bound, alpha)
+    alarm = smallest_rate(trials, bound)
     def caught(rate): # the chance of an average below the alarm falls as the true rate rises
         return np.exp(-trials * float(rel_entr(alarm, rate) + rel_entr(1 - alarm, 1 - rate))) <= 1 - power
     return _first(caught, alarm, 1.0)
@@ -117,15 +114,13 @@ def assert_same_law(
 
 # %% ../../nbs/core/testing.ipynb #5c0d7e91
 def detected_scale(
-    a: int,               # size of the sample that may be off
-    b: int,               # size of the other one
-    columns: int = 1,     # compared
-    alpha: float = ALPHA, # false-alarm rate of the whole comparison
-    power: float = .99,   # probability of being caught
+    a: int,           # size of the sample that may be off
+    b: int,           # size of the other one
+    columns: int = 1, # compared
 ) -> float:
     "A factor on the standard deviation of normal observations from which on `assert_same_law` fires"
     from scipy.special import ndtri
-    needed = -ndtri(alpha / (4 * columns)) + ndtri(power)
+    needed = -ndtri(ALPHA / (4 * columns)) + ndtri(_POWER)
     def caught(f): return (f**2 - 1) / np.sqrt(2 * f**4 / a + 2 / b) >= needed # in standard errors
     return _first(caught, 1.0, 100.0)
 

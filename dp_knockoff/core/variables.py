@@ -32,9 +32,7 @@ class Variables:
         return cls(names, tuple(place[owner.get(column, column)] for column in columns))
 
     @classmethod
-    def single(cls,
-        p: int, # number of columns
-    ) -> Variables:
+    def single(cls, p: int) -> Variables:
         "As many variables as columns"
         return cls(tuple(f"x{j}" for j in range(p)), tuple(range(p)))
 
@@ -50,9 +48,7 @@ class Variables:
         "Does any variable have several columns?"
         return len(self) < len(self.index)
 
-    def columns(self,
-        which, # numbers of variables
-    ) -> np.ndarray:
+    def columns(self, which) -> np.ndarray:
         "The numbers of all columns of these variables"
         return np.flatnonzero(np.isin(self.index, list(which)))
 
