@@ -24,7 +24,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['tree_sum']
+__all__ = []
 
 # %% ../../nbs/data/cluster.ipynb #27fa54d0
 def partition_sum(
@@ -50,10 +50,7 @@ def _added(a: tuple, b: tuple) -> tuple:
     return rows, a[1] + b[1]
 
 # %% ../../nbs/data/cluster.ipynb #08a36fe7
-def tree_sum(
-    parts: list, # what is to be added
-    add,         # how to add two of them
-):
+def tree_sum(parts: list, add):
     "Add in pairs, then pairs of pairs, in fixed order"
     while len(parts) > 1:
         pairs = [parts[i:i + 2] for i in range(0, len(parts), 2)]

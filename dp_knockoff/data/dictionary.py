@@ -34,7 +34,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['Column', 'Dictionary', 'Sizes', 'as_dictionary', 'load_toml', 'template']
+__all__ = ['Column', 'Dictionary', 'as_dictionary', 'load_toml', 'template']
 
 # %% ../../nbs/data/dictionary.ipynb #04bb1fc9
 def _word(level) -> str:
@@ -110,7 +110,8 @@ class Column:
     def __post_init__(self):
         if isinstance(self.levels, str) and self.levels in _PARTS:
             self._settle(dates=self.levels, levels=_PARTS[self.levels])
-        for name, check in _CHECKS.items(): self._settle(**{name: check(self)})
+        for name, check in _CHECKS.items():
+            if getattr(self, name) is not None: self._settle(**{name: check(self)})
         if self.levels is not None: self._settle(**_merged(self))
         self._settle(missing=_check_missing(self))
 
@@ -153,11 +154,8 @@ class Column:
     @cached_property
     def _codes(self) -> _Codes: return _Codes(self.members)
 
-    def encode(self,
-        column,          # an array, or a series as narwhals sees it
-        out: np.ndarray, # one row for each encoded column: filled in place
-    ) -> None:
-        "The numbers of a block of values, each by itself"
+    def encode(self, column, out: np.ndarray) -> None:
+        "The numbers of a block of values, each by itself, into one row of `out` per encoded column"
         with border(unreadable(self.name)):
             hole = self._numbers(column, out) if self.levels is None else self._factor(column, out)
         if self.indicator: out[-1] = hole
@@ -235,7 +233,6 @@ def _check_dates(column: Column) -> str:
 def _check_range(column: Column):
     "Two numbers, the smaller first"
     given = column.range
-    if given is None: return None
     if column.levels is not None:
         raise _wrong(column, "has a range and levels",
                      "keep the range of a number, or the levels of a factor")
@@ -256,7 +253,6 @@ def _day(value: float) -> str:
 def _check_levels(column: Column):
     "At least two levels of one type, all different"
     given = column.levels
-    if given is None: return None
     if not isinstance(given, (list, tuple)):
         raise _wrong(column, f"has levels {shown(given)}", "give a list, the reference first")
     if not given:
@@ -287,7 +283,6 @@ def _type_of(level):
 def _check_probabilities(column: Column):
     "One per level, not negative, their sum 1, at least two above zero"
     given = column.probabilities
-    if given is None: return None
     if column.levels is None:
         raise _wrong(column, "has probabilities but no levels", "give the levels, or leave them out")
     if not isinstance(given, (list, tuple)) or not all(_is_number(q) and q >= 0 for q in given):
@@ -305,7 +300,6 @@ def _check_probabilities(column: Column):
 def _check_merge(column: Column):
     "Names of lists of levels, none of them in two"
     given, levels = column.merge, column.levels
-    if given is None: return None
     if levels is None: raise _wrong(column, "has merge but no levels", "give the levels, or leave it out")
     def fits(name, some): return name and isinstance(name, str) and isinstance(some, (list, tuple))
     if not isinstance(given, dict) or not all(fits(*item) for item in given.items()):
@@ -433,10 +427,6 @@ class _Encoding:
         "Is anything said about this column?"
         return name in self.facts or name == self.target
 
-    def kind(self, name: str) -> str:
-        "What a file without types holds there: text, or a number"
-        return self.column(name).kind
-
     def check_columns(self, where: str, names) -> None:
         "Every feature must be known, and none be the response"
         unknown = [name for name in map(str, names) if not self.knows(name)]
@@ -505,17 +495,13 @@ class Dictionary(_Encoding):
         "The facts about every column but the response, in the order of the file"
         return {name: column for name, column in self.facts.items() if name != self.target}
 
-    def column(self,
-        name: str, # a column of the data, or the response
-    ) -> Column:
-        "The facts about one column"
+    def column(self, name: str) -> Column:
+        "The facts about one column of the data, or the response"
         if name not in self.facts and name != self.target:
             raise InputError(self.where, problem=f"has no column {name!r}", remedy=_meant(name, self.facts))
         return self.facts.get(name) or Column(name)
 
-    def encoded(self,
-        names, # columns of the data
-    ) -> tuple:
+    def encoded(self, names) -> tuple:
         "The names of the columns that these become"
         return tuple(label for name in names for label in self.column(name).encoded)
 
@@ -529,9 +515,7 @@ class Dictionary(_Encoding):
         "The variables that are not simply a column of their own name: {name: encoded columns}"
         return self.variables(self.encoded(self.columns))
 
-    def variables(self,
-        names, # encoded columns
-    ) -> dict:
+    def variables(self, names) -> dict:
         "The groups of these encoded columns"
         known = {label for columns in self._all_variables.values() for label in columns}
         unknown = [name for name in names if name not in known]
@@ -561,9 +545,7 @@ class Dictionary(_Encoding):
                      longest=math.sqrt(sum(1 + column.indicator for column in used)), ends=ends,
                      unknown=unknown, target=self.target, where=self.where)
 
-    def with_target(self,
-        target: str, # a column
-    ) -> Dictionary:
+    def with_target(self, target: str) -> Dictionary:
         "The same facts for another response"
         return self if target == self.target else replace(self, target=target)
 
@@ -583,25 +565,19 @@ class Sizes:
         "The middle of the response's range"
         return (self.ends[0] + self.ends[1]) / 2
 
-    def farthest(self,
-        center: float, # of the response
-    ) -> float:
-        "How far from it a response can be"
+    def farthest(self, center: float) -> float:
+        "How far from this value a response can be"
         return max(abs(end - center) for end in self.ends)
 
-    def need_norm(self,
-        otherwise: str, # what to pass instead
-    ) -> None:
-        "Refuse to tell a norm if a column has no range"
+    def need_norm(self, otherwise: str) -> None:
+        "Refuse to tell a norm if a column has no range, and say what to pass otherwise"
         if not self.unknown: return
         line = f"[columns.{_key(self.unknown[0])}] range = [low, high]"
         raise InputError("row_bound", remedy=f"add {line}, or pass {otherwise}",
                          problem=f"is missing, and {self.where} has no range of {listed(self.unknown)}")
 
-    def need_ends(self,
-        otherwise: str, # what to pass instead
-    ) -> None:
-        "Refuse to tell a response's bound if there is no range"
+    def need_ends(self, otherwise: str) -> None:
+        "Refuse to tell a response's bound if there is no range, and say what to pass otherwise"
         if self.ends is not None: return
         what, add = f"has no range of the response {self.target!r}", "add"
         if self.target is None: what, add = "names no target", "add target = ... and"
@@ -636,9 +612,7 @@ def as_dictionary(
     raise InputError("dictionary", dictionary, "is neither a path nor a dict",
                      "pass the path of a TOML file, or a dict of the same shape")
 
-def load_toml(
-    path, # of a file
-) -> dict:
+def load_toml(path) -> dict:
     "What a TOML file says"
     import tomllib  # here, so that the package is quick to import
     try:
@@ -655,7 +629,9 @@ def _parsed(content: dict, where: str) -> Dictionary:
     "The dictionary that a file or a dict describes"
     try:
         _check_keys(content, ("target", "columns", "groups"), "it")
-        _check_target(content.get("target"))
+        target = content.get("target")
+        if target is not None and (not isinstance(target, str) or not target):
+            raise InputError("target", target, "is not a name", "write the name of the response's column")
         tables = _table(content.get("columns", {}), "columns")
         if not tables:
             raise InputError("columns", problem="are missing",
@@ -663,7 +639,7 @@ def _parsed(content: dict, where: str) -> Dictionary:
         facts = {name: _parsed_column(name, table) for name, table in tables.items()}
         joined = _table(content.get("groups", {}), "groups")
     except InputError as error: raise error.at(where) from None
-    return Dictionary(facts, content.get("target"), joined, where)
+    return Dictionary(facts, target, joined, where)
 
 def _parsed_column(name, table) -> Column:
     "The facts about one column"
@@ -681,11 +657,6 @@ def _check_keys(table: dict, known: tuple, what: str) -> None:
     unknown = [key for key in table if key not in known]
     if unknown:
         raise InputError(what, problem=f"has an unknown key {unknown[0]!r}", remedy=_meant(unknown[0], known))
-
-def _check_target(target) -> None:
-    "The name of a column, or nothing"
-    if target is not None and (not isinstance(target, str) or not target):
-        raise InputError("target", target, "is not a name", "write the name of the response's column")
 
 def _table(value, name: str) -> dict:
     "Keys and values, as a TOML table has them"

@@ -35,7 +35,7 @@ from dp_knockoff.data.rows import (
 )
 
 # %% auto #0
-__all__ = ['parquet_batches', 'Written', 'file_header', 'open_tables', 'several']
+__all__ = []
 
 # %% ../../nbs/data/files.ipynb #6e8ceaa8
 _PACKED = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open} # how a text file is opened
@@ -161,10 +161,7 @@ def _expect(file, meta, groups: list, names) -> None:
         start = min(c.data_page_offset, c.dictionary_page_offset or c.data_page_offset)
         os.posix_fadvise(file.fileno(), start, c.total_compressed_size, os.POSIX_FADV_WILLNEED)
 
-def parquet_batches(
-    path: str,   # the file
-    names: list, # its columns, in the order wanted
-):
+def parquet_batches(path: str, names: list):
     "Record batches of these columns; the system fetches one run of row groups while another is decoded"
     size, wanted = batch_rows(len(names)), set(names)
     with _parquet(path, len(names)) as file, open(path, "rb") as raw:
@@ -197,10 +194,8 @@ class Written:
         if self.sep is not None and (not fits or self.sep.isalnum() or self.sep in f'"{self.decimal}'):
             raise InputError("sep", self.sep, "cannot separate cells", "pass a character, such as ';'")
 
-    def between(self,
-        path: str, # of a text file
-    ) -> str:
-        "What stands between two cells of a line"
+    def between(self, path: str) -> str:
+        "What stands between two cells of a line of this file"
         return self.sep or ("\t" if ".tsv" in path.lower()[-8:] else ";" if self.decimal == "," else ",")
 
 _HEAD = 2**18  # bytes of a CSV file from which its types are guessed, after its first line
@@ -227,7 +222,7 @@ def _csv_header(path: str, encoding=None, written: Written = Written()) -> Heade
         raise InputError(repr(path), problem="is empty", remedy="write at least a line of column names")
     kinds = {"text": nw.String(), "truth": nw.Boolean(), "number": nw.Float64(), "date": nw.Date()}
     if encoding: # no line decides anything; of other columns nobody will ask
-        types = [encoding.kind(name) if encoding.knows(name) else "text" for name in labels]
+        types = [encoding.column(name).kind if encoding.knows(name) else "text" for name in labels]
     else:
         columns = ([line[j] for line in lines if j < len(line)] for j in range(len(labels)))
         types = [_kind_of_text(column, written.decimal) for column in columns]
@@ -304,22 +299,12 @@ def _csv_fault(again, path: str, error) -> InputError:
 # %% ../../nbs/data/files.ipynb #ae114769
 def _is_parquet(path: str) -> bool: return path.lower().endswith(".parquet")
 
-def file_header(
-    path: str,     # a CSV or Parquet file
-    encoding=None, # knows the types of a CSV file's columns
-    written=Written(), # how a CSV file is
-) -> Header:
-    "What a file tells before its rows are read"
+def file_header(path: str, encoding=None, written=Written()) -> Header:
+    "What a CSV or Parquet file, and the encoding, tell before its rows are read"
     need("pyarrow" if _is_parquet(path) else "polars")
     return _parquet_header(path) if _is_parquet(path) else _csv_header(path, encoding, written)
 
-def open_tables(
-    paths: list,   # of CSV and Parquet files
-    target,        # the response's column
-    columns=None,  # the features wanted; all others if None
-    encoding=None, # turns columns into numbers by public rules
-    written=Written(), # how CSV files are
-) -> Reader:
+def open_tables(paths: list, target, columns=None, encoding=None, written=Written()) -> Reader:
     "A reader of CSV and Parquet files"
     headers = {path: file_header(path, encoding, written) for path in paths}
     features = {path: header.features(target, columns, encoding) for path, header in headers.items()}
@@ -333,9 +318,7 @@ def open_tables(
     rows = None if None in counts else sum(counts)
     return Reader.of_pieces(several(paths), encoding.encoded(names) if encoding else names, pieces, rows)
 
-def several(
-    paths: list, # at least one
-) -> str:
+def several(paths: list) -> str:
     "What messages call files"
     return repr(paths[0]) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
 

@@ -20,7 +20,7 @@ from dp_knockoff.core.errors import (
 )
 
 # %% auto #0
-__all__ = ['ROW_SHARE', 'RESPONSE_SDS', 'check_correlation', 'ar1', 'linear_model', 'bartlett', 'row_norm_bound', 'planted']
+__all__ = ['check_correlation', 'ar1', 'linear_model', 'bartlett', 'row_norm_bound']
 
 # %% ../../nbs/data/models.ipynb #cd7a66ad
 def check_correlation(name: str, rho) -> float:
@@ -29,11 +29,8 @@ def check_correlation(name: str, rho) -> float:
         raise InputError(name, rho, "is not a number between -1 and 1", "pass a correlation")
     return float(rho)
 
-def ar1(
-    p: int,     # columns
-    rho: float, # correlation of neighbouring columns
-) -> np.ndarray:
-    "The covariance matrix of p columns with AR(1) correlation and variance 1"
+def ar1(p: int, rho: float) -> np.ndarray:
+    "The covariance matrix of p columns with AR(1) correlation rho and variance 1"
     distance = np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
     return float(rho) ** distance if rho else np.eye(p)
 

@@ -17,7 +17,7 @@ from .clip import BITS, Clip, on_grid, squared_norms, sum_parts
 from .rows import is_table, open_rows
 
 # %% auto #0
-__all__ = ['MOST_ROWS', 'Moments', 'summariser', 'ExactMoments', 'exact_products', 'UnitMoments']
+__all__ = ['MOST_ROWS', 'Moments', 'ExactMoments', 'UnitMoments']
 
 # %% ../../nbs/data/moments.ipynb #36ad6e06
 def fresh_id() -> str:
@@ -63,23 +63,17 @@ class Moments:
         if total is None: raise InputError("X", problem="has no rows", remedy="pass at least one")
         return named(total)
 
-    def save(self,
-        path, # where to
-    ):
+    def save(self, path):
         "Write the moments to a file, to be added to others or used elsewhere: they reveal the data"
         header = dict(n=self.n, row_norm=self.row_norm, names=self.names, ids=self.ids)
         return save_arrays(path, "moments", header, secret=True, mean=self.mean, scatter=self.scatter)
 
     @classmethod
-    def load(cls,
-        path, # what `save` wrote
-    ) -> Moments:
+    def load(cls, path) -> Moments:
         "Read moments that were saved"
         with written_by_this_version(path): return cls(**load_fields(path, "moments", cls))
 
-    def check_design(self,
-        intercept: bool = True, # project an intercept out?
-    ) -> None:
+    def check_design(self, intercept: bool = True) -> None:
         "Refuse columns that carry no, or no separate, information; the response is not looked at"
         _unit_design(self._second(intercept)[:-1, :-1], self.mean[:-1], self.n, self.names, intercept)
 
@@ -109,10 +103,6 @@ class Moments:
     def Xty(self): return self.raw[:-1, -1]
     @property
     def yty(self): return float(self.raw[-1, -1])
-    @property
-    def column_sums(self): return self.n * self.mean[:-1]
-    @property
-    def y_sum(self): return float(self.n * self.mean[-1])
     @cached_property
     def raw(self):
         "Raw second moments of the columns of [X y]"
@@ -148,11 +138,8 @@ def _check_same(mine: tuple, theirs: tuple) -> None:
 # %% ../../nbs/data/moments.ipynb #01c1aa6a
 _CANCELLED = 100  # mean^2 / variance from which a block is centred row by row: two digits are lost
 
-def block_moments(
-    X: np.ndarray,  # rows of the design, float64
-    y: np.ndarray,  # their responses, float64
-) -> tuple:         # mean, scatter, largest squared row norm
-    "Mean and scatter of the columns of [X y] for one block of rows"
+def block_moments(X: np.ndarray, y: np.ndarray) -> tuple:
+    "Mean and scatter of the columns of [X y] for one block of rows, and its largest squared row norm"
     n, p = X.shape
     Z = np.ones((n, p + 2))
     Z[:, :p], Z[:, p] = X, y
@@ -249,18 +236,14 @@ class ExactMoments:
                          self.clip.row_step)
         else: _unit_design(G, np.zeros(self.p), self.n, self.names, False, self.clip.row_step)
 
-    def save(self,
-        path, # where to
-    ):
+    def save(self, path):
         "Write the moments to a file that only its owner can read: they reveal the data"
         header = dict(n=self.n, names=self.names, clip=asdict(self.clip), cut=self.cut, longest=self.longest,
                       weights=self.weights, ids=self.ids)
         return save_arrays(path, "clipped moments", header, secret=True, sums=self.sums)
 
     @classmethod
-    def load(cls,
-        path, # what `save` wrote
-    ) -> ExactMoments:
+    def load(cls, path) -> ExactMoments:
         "Read moments that were saved"
         def counts(cut): return tuple(check_count("cut", count, least=0) for count in cut)
         with written_by_this_version(path):
@@ -270,6 +253,7 @@ class ExactMoments:
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"
 
+# %% ../../nbs/data/moments.ipynb #5be0a7c3
 def _mixed() -> InputError:
     "The refusal of a sum of moments in bounds and others"
     return InputError("moments of rows in bounds", problem="cannot be added to moments of rows as they are",

@@ -23,7 +23,7 @@ import numpy as np
 from ..core.errors import InputError, border, guess, listed, one_row_decides, reason
 
 # %% auto #0
-__all__ = ['TYPE', 'DATES', 'Header', 'type_of', 'Rows', 'Piece', 'bad_values', 'one_blas_thread', 'Reader', 'open_rows']
+__all__ = ['Rows', 'Piece', 'Reader', 'open_rows']
 
 # %% ../../nbs/data/rows.ipynb #31fd568c
 def check_unique(names) -> None:
@@ -56,7 +56,6 @@ def no_names(what: str) -> InputError:
 def as_matrix(X) -> np.ndarray:
     "An n x p array, or a refusal"
     if hasattr(X, "toarray"): raise InputError("X", problem="is a sparse matrix", remedy="pass X.toarray()")
-    if isinstance(X, np.ma.MaskedArray): raise _masked("X")
     X = _as_array(X, InputError("X", problem="has rows of different lengths", remedy="pass an n x p array"))
     if X.ndim != 2:
         raise InputError("X", problem=f"has shape {X.shape}",
@@ -65,7 +64,6 @@ def as_matrix(X) -> np.ndarray:
 
 def as_vector(y) -> np.ndarray:
     "A vector of responses, or a refusal"
-    if isinstance(y, np.ma.MaskedArray): raise _masked("y")
     y = _as_array(y, InputError("y", problem="has entries of different lengths",
                                 remedy="pass one number per row of X"))
     if y.ndim == 2 and y.shape[1] == 1: y = y[:, 0]
@@ -74,12 +72,11 @@ def as_vector(y) -> np.ndarray:
                          remedy="pass one response per row of X, or the name of a column of a table")
     return y
 
-def _masked(name: str) -> InputError:
-    return InputError(name, problem="is a masked array",
-                      remedy="drop or impute what is masked and pass an ordinary array")
-
 def _as_array(data, ragged: InputError) -> np.ndarray:
     "An array; a list becomes one of objects, cell by cell: NumPy would make all of them text if one is"
+    if isinstance(data, np.ma.MaskedArray):
+        raise InputError(ragged.argument, problem="is a masked array",
+                         remedy="drop or impute what is masked and pass an ordinary array")
     if not isinstance(data, (list, tuple)):
         with border(lambda error: ragged): return np.asarray(data)
     nested = [isinstance(row, (list, tuple)) or isinstance(row, np.ndarray) and row.ndim > 0 for row in data]
@@ -160,11 +157,7 @@ class Header:
     def __post_init__(self): _check_labels(self.where, self.labels)
 
     @classmethod
-    def of(cls,
-        where: str, # the table's name, for messages
-        table,      # pandas, polars or Arrow
-        rows=None,  # number of rows, if known
-    ) -> Header:
+    def of(cls, where: str, table, rows=None) -> Header:
         "The header of a table in memory"
         import narwhals.stable.v1 as nw
         labels = list(getattr(table, "column_names", getattr(table, "columns", None)))
@@ -419,10 +412,7 @@ class Rows:
         return {name: type_of(column.dtype) for name, column in
                 zip((*self.raw, self.response), chain(columns, [self.y]))}
 
-    def block(self,
-        start: int, # the first row
-        stop: int,  # one after the last
-    ) -> tuple:     # X, y
+    def block(self, start: int, stop: int) -> tuple:
         "Rows `start` to `stop` as float64 arrays"
         X, y = self.X[start:stop], self.y[start:stop]
         columns = X.iter_columns() if self.is_table else X.T
@@ -469,10 +459,7 @@ class Piece:
 
     def __len__(self): return self.stop - self.start
 
-    def part(self,
-        start: int, # the first row of these
-        stop: int,  # one after the last
-    ) -> Piece:
+    def part(self, start: int, stop: int) -> Piece:
         "Some of these rows"
         return Piece(self.rows, self.start + start, self.start + stop, self.where, self.first)
 
@@ -497,6 +484,7 @@ class Piece:
         place = f"In rows {start} to {self.first + self.stop - 1}"
         return bad_values(self.where, bad, f"{place} there are {counts}{more}.")
 
+# %% ../../nbs/data/rows.ipynb #c4d07e19
 _COUNTED = 6 # columns whose bad values are counted in a message
 
 @one_row_decides("without a dictionary, a cell that is missing, infinite or not a number")

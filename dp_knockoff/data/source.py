@@ -19,7 +19,7 @@ from ..core.archives import archive_kind, class_of
 from ..core.errors import InputError, border, guarded, listed
 from .clip import INTERCEPT, Clip
 from .cluster import is_dask, open_dask
-from .dictionary import Dictionary, as_dictionary, join_groups
+from .dictionary import as_dictionary, join_groups
 from dp_knockoff.data.files import (
     Written,
     fails,
@@ -72,10 +72,7 @@ class Source:
         self._reader = reader
         self._passes = Counter()  # shared by copies, which share the rows
 
-    def described(self,
-        groups: dict,    # columns that are one variable: {name: its columns}
-        dictionary=None, # the public facts by which the columns were encoded
-    ) -> Source:
+    def described(self, groups: dict, dictionary=None) -> Source:
         "The same rows, with what is known of their columns"
         source = copy(self)
         source.groups = dict(groups)
@@ -197,24 +194,11 @@ def _open_chunk(chunk, i: int, target, columns, encoding=None) -> Rows:
     except InputError as error: raise error.at(where) from None
 
 # %% ../../nbs/data/source.ipynb #afb9579d
-class _Held:
-    "Rows in memory of their own"
-    def __init__(self, names, response, X, y):
-        self.names = names
-        self.response = response
-        self.X = X
-        self.y = y
-
-    def __len__(self): return len(self.y)
-
-    def block(self, start: int, stop: int) -> tuple:
-        "Rows `start` to `stop`"
-        return self.X[start:stop], self.y[start:stop]
-
 def _settled(piece: Piece) -> Piece:
     "A copy of the rows, which stays as it is when the next chunk is asked for"
     X, y = piece.read()
-    rows = _Held(piece.rows.names, piece.rows.response, X.copy(), y.copy())
+    rows = Rows(X.copy(), y.copy(), piece.rows.names)
+    rows.response = piece.rows.response
     return Piece(rows, 0, len(rows), piece.where, piece.first)
 
 # %% ../../nbs/data/source.ipynb #385bd02e
@@ -306,16 +290,23 @@ def open_source(
     "Look at the data without a pass over it, and refuse it or return a source of its rows"
     written = _written(data, sep, decimal)
     if isinstance(data, Source):
-        _check_open(target, columns, progress)
+        _check_alone("a source, which has its own", target, columns)
+        if progress is not None:
+            raise InputError("progress", problem="was given along with a source that is open already",
+                             remedy="pass it where the source is opened")
         if dictionary is None and groups is None: return data
-    encoding = None if dictionary is None else _of_target(as_dictionary(dictionary), target)
-    source = _source_of(data, target, columns, progress, encoding, written)
-    if source is not data: source.target, source.library = _target_of(target, encoding), _library_of(data)
-    return _described(source, encoding, groups)
+    name = _column_name(target)
+    if dictionary is not None:
+        dictionary = as_dictionary(dictionary)
+        if isinstance(target, str) and name is not None: dictionary = dictionary.with_target(name)
+    source = _source_of(data, target, columns, progress, dictionary, written)
+    if source is not data:
+        source.target = getattr(dictionary, "target", None) if target is None else name
+        source.library = _library_of(data)
+    return _described(source, dictionary, groups)
 
-def _target_of(target, encoding) -> str | None:
-    "The name of the response"
-    if target is None: return getattr(encoding, "target", None)
+def _column_name(target) -> str | None:
+    "The name of the response's column; a file of responses is not one"
     name = target if isinstance(target, str) else getattr(target, "name", None)
     return name if isinstance(name, str) and not name.lower().endswith(".npy") else None
 
@@ -329,9 +320,13 @@ def _source_of(data, target, columns, progress, encoding, written) -> Source:
     if isinstance(data, Source): return data
     label = "Moments"
     if _are_paths(data):
-        data = find_files(data)
-        if any(path.lower().endswith(".npz") for path in data): data, label = _open_saved(data)
-        else: return Source(_open_files(data, target, columns, encoding, written), progress)
+        paths = find_files(data)
+        endings = {path.lower()[-4:] for path in paths}
+        if not endings & {".npz", ".npy"}:
+            named = _named(target, encoding)
+            return Source(open_tables(paths, named, columns, encoding, written), progress)
+        if ".npz" not in endings: return Source(open_npy(paths, target, columns, encoding), progress)
+        data, label = _open_saved(paths)
     if isinstance(data, (Moments, ExactMoments)):
         _check_alone("Moments, which hold their own", target, columns)
         return MomentsSource(data, label, progress)
@@ -340,7 +335,7 @@ def _source_of(data, target, columns, progress, encoding, written) -> Source:
 def _open(data, target, columns, encoding) -> Reader:
     "Which kind of data it is"
     several = isinstance(data, (list, tuple))
-    if _is_release(data):
+    if hasattr(type(data), "pair") and hasattr(data, "method"): # the type: a table may have a column `pair`
         raise InputError("data", problem="is a release already", remedy="pass it to select(...)")
     if isinstance(data, dict) or several and any(isinstance(row, dict) for row in data[:1]):
         raise InputError("data", problem=f"is a {'list of dicts' if several else 'dict'}",
@@ -357,11 +352,6 @@ def _open(data, target, columns, encoding) -> Reader:
     raise InputError("data", data, "holds no rows", "pass a path, an array, a table, a Dask collection, "
                      "or a function that returns chunks")
 
-def _open_files(paths: list, target, columns, encoding, written) -> Reader:
-    "A reader of files, by their extensions"
-    if any(path.lower().endswith(".npy") for path in paths): return open_npy(paths, target, columns, encoding)
-    return open_tables(paths, _named(target, encoding), columns, encoding, written)
-
 def _written(data, sep, decimal) -> Written:
     "How text files are written, if there are any"
     written = Written(sep, decimal)
@@ -369,11 +359,6 @@ def _written(data, sep, decimal) -> Written:
         raise InputError("sep and decimal", problem="were given without a text file to read",
                          remedy="leave them out")
     return written
-
-def _of_target(dictionary: Dictionary, target) -> Dictionary:
-    "The dictionary of an analysis with this response (a file of responses is not a column)"
-    if not isinstance(target, str) or target.lower().endswith(".npy"): return dictionary
-    return dictionary.with_target(target)
 
 def _described(source: Source, dictionary, groups) -> Source:
     "The source with its variables: the dictionary's, and those that the user groups"
@@ -387,17 +372,6 @@ def _is_path(data) -> bool: return isinstance(data, (str, os.PathLike))
 def _are_paths(data) -> bool:
     "A path, or a list of nothing else"
     return _is_path(data) or isinstance(data, (list, tuple)) and all(map(_is_path, data))
-
-def _is_release(data) -> bool:
-    "Is it what a method returns? (A table may have a column `pair`, but its type has not.)"
-    return hasattr(type(data), "pair") and hasattr(data, "method")
-
-def _check_open(target, columns, progress) -> None:
-    "What belongs to opening a source cannot be given for one that is open"
-    _check_alone("a source, which has its own", target, columns)
-    if progress is not None:
-        raise InputError("progress", problem="was given along with a source that is open already",
-                         remedy="pass it where the source is opened")
 
 # %% ../../nbs/data/source.ipynb #90f4d05f
 def moments_of(
@@ -417,16 +391,13 @@ def types_of(data, sep=None, decimal=".") -> dict:
     "Names and types of a table's columns, for a template of a dictionary"
     import narwhals.stable.v1 as nw
     written = _written(data, sep, decimal)
-    if _are_paths(data) and data: return _types_of_file(find_files(data)[0], written)
+    if _are_paths(data) and data:
+        path = find_files(data)[0]
+        if not path.lower().endswith((".npy", ".npz")): return file_header(path, None, written).types
+        raise InputError(repr(path), problem="has no column names", remedy="pass a CSV or Parquet file")
     if is_stream(data): return stream_header(data).types
     if is_dask(data) and hasattr(data, "columns"): data = data._meta
     if hasattr(type(data), "collect_batches") or is_table(data):
         return dict(nw.from_native(data).collect_schema())
     raise InputError("data", data, "is not a table",
                      "pass a path, a table or a query, whose columns have names")
-
-def _types_of_file(path: str, written: Written) -> dict:
-    "Names and types of a CSV or Parquet file"
-    if path.lower().endswith((".npy", ".npz")):
-        raise InputError(repr(path), problem="has no column names", remedy="pass a CSV or Parquet file")
-    return file_header(path, None, written).types

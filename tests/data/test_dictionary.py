@@ -652,7 +652,7 @@ def test_what_is_no_date_gets_the_stand_in(cell):
 def test_dates_that_a_table_has_and_types_that_have_none():
     facts = {"target": "y", "columns": {"a": {"range": [dt.date(1970, 1, 1), dt.date(1970, 1, 9)]}}}
     d = as_dictionary(tomllib.loads("target = 'y'\n[columns.a]\nrange = [1970-01-01, 1970-01-09]"))
-    assert d == as_dictionary(facts) and d.ranges == {"a": (0.0, 8.0)} and d.kind("a") == "text"
+    assert d == as_dictionary(facts) and d.ranges == {"a": (0.0, 8.0)} and d.column("a").kind == "text"
     table = pl.DataFrame({"a": [dt.date(1970, 1, 5), None], "y": [1.0, 2.0]})
     assert block(table, d, "y")[0].tolist() == [[4.0], [4.0]]
     said = refusal(open_rows, table.with_columns(a=pl.lit(3)), "y", encoding=d)
