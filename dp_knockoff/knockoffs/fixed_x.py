@@ -15,9 +15,8 @@ from ..data.moments import Moments, UnitMoments
 from ..data.rows import Rows
 
 # %% auto #0
-__all__ = ['S_CHOICES', 'gram', 's_lam_min', 's_equi', 's_sdp', 'choose_s', 'knockoff_root', 'haar_basis', 'knockoff_matrix',
-           'residual_coordinates', 'knockoff_products', 'noise_level', 'augment', 'Knockoffs', 'knockoffs_of',
-           'explicit_knockoffs']
+__all__ = ['S_CHOICES', 'gram', 's_lam_min', 'choose_s', 'knockoff_root', 'haar_basis', 'knockoff_matrix', 'residual_coordinates',
+           'knockoff_products', 'augment', 'Knockoffs', 'knockoffs_of', 'explicit_knockoffs']
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #6b80ef62
 def _diagonal(s: np.ndarray) -> np.ndarray:
@@ -42,10 +41,8 @@ def _solve_lower(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     if L.ndim == 2: return solve_triangular(L, B, lower=True, check_finite=False)
     return np.array([_solve_lower(*pair) for pair in zip(L, B, strict=True)])
 
-def _half_inverse(
-    Sigma: np.ndarray, # (..., p, p)
-) -> np.ndarray:       # (..., p, p)
-    "A lower triangular K with K'K = (2 Sigma)^-1"
+def _half_inverse(Sigma: np.ndarray) -> np.ndarray:
+    "Lower triangular K, (..., p, p), with K'K = (2 Sigma)^-1"
     try: L = np.linalg.cholesky(2 * Sigma)
     except np.linalg.LinAlgError:
         raise InputError("Sigma", problem="is not positive definite, so knockoffs have no room",
@@ -106,22 +103,19 @@ def _sdp_objective(
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #644115cc
 _EVALUATIONS = 500 # most evaluations of an objective; five to ten are usual
+_SETTLED = 1e-13   # half the squared Newton decrement, relative to the value, below which the search ends
 _STALLED = 1e-6    # descent that a step still promises, relative to the value, when none is found: an error
 _BAR_FROM = 2000   # columns from which a step takes so long that a bar is shown
 
-def step_bar(
-    label: str, # what is going on
-    p: int,     # size of the problem
-):
+def step_bar(label: str, p: int):
     "A progress bar for the steps of a large problem, on a terminal, after two seconds"
     from tqdm import tqdm
     return tqdm(desc=label, unit=" steps", delay=2, leave=False, disable=None if p >= _BAR_FROM else True)
 
 def _newton(
-    objective,          # (s, which problems) -> values (infinite outside the domain), gradients, Hessians
-    s: np.ndarray,      # (T, p): points inside the domain
-    tol: float = 1e-13, # stop when half the squared Newton decrement, relative to the value, is below this
-) -> np.ndarray:        # (T, p)
+    objective,     # (s, which problems) -> values (infinite outside the domain), gradients, Hessians
+    s: np.ndarray, # (T, p): points inside the domain
+) -> np.ndarray:   # (T, p)
     "Minimise smooth convex functions by damped Newton steps"
     s = s.copy()
     live = np.arange(len(s))
@@ -134,7 +128,7 @@ def _newton(
             descending = t >= 1e-12  # below that rounding has taken over: no further descent is visible
             promised = decrement / 2 / np.maximum(1, np.abs(value))
             if (promised[~descending] >= _STALLED).any(): break
-            go = (promised >= tol) & descending
+            go = (promised >= _SETTLED) & descending
             live, value, step, decrement, t = (x[go] for x in (live, value, step, decrement, t))
             if not len(live): return s
             tried = s[live] + t[:, None] * step
@@ -158,15 +152,11 @@ def s_lam_min(
     "The smallest eigenvalue, for every column"
     return np.repeat(np.linalg.eigvalsh(Sigma)[..., :1], Sigma.shape[-1], axis=-1)
 
-def s_equi(
-    Sigma: np.ndarray, # (..., p, p)
-) -> np.ndarray:       # (..., p)
+def _s_equi(Sigma: np.ndarray) -> np.ndarray:
     "Twice the smallest eigenvalue, for every column, at most 1"
     return np.minimum(2 * s_lam_min(Sigma), 1.0)
 
-def _s_mvr(
-    Sigma: np.ndarray, # (..., p, p)
-) -> np.ndarray:       # (..., p)
+def _s_mvr(Sigma: np.ndarray) -> np.ndarray:
     "The s that minimises tr(G^-1)"
     shape = Sigma.shape[:-1]
     Sigma = Sigma.reshape(-1, *Sigma.shape[-2:])
@@ -176,11 +166,9 @@ def _s_mvr(
     least = np.linalg.eigvalsh(Sigma / np.sqrt(free[:, :, None] * free[:, None, :]))[:, :1]
     return _newton(objective, free * least).reshape(shape)
 
-def s_sdp(
-    Sigma: np.ndarray, # (..., p, p)
-) -> np.ndarray:       # (..., p)
+def _s_sdp(Sigma: np.ndarray) -> np.ndarray:
     "The s with the largest sum such that 0 <= s <= 1 and S <= 2 Sigma, up to a thousandth"
-    if Sigma.ndim > 2: return np.array([s_sdp(one) for one in Sigma])
+    if Sigma.ndim > 2: return np.array([_s_sdp(one) for one in Sigma])
     K = _half_inverse(Sigma)[None] # a batch of one: NumPy 1 would read a matrix as vectors
     s = s_lam_min(Sigma) / 2
     m = 1.0
@@ -190,7 +178,7 @@ def s_sdp(
         s = _newton(objective, s[None])[0]
     return s
 
-S_CHOICES = {"lam_min": s_lam_min, "equi": s_equi, "sdp": s_sdp, "mvr": _s_mvr}
+S_CHOICES = {"lam_min": s_lam_min, "equi": _s_equi, "sdp": _s_sdp, "mvr": _s_mvr}
 
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #f5c97edf
 def _check_s(Sigma: np.ndarray, s: np.ndarray) -> None:
@@ -327,15 +315,9 @@ class Knockoffs:
     s: np.ndarray        # p distances
 
     @property
-    def p(self):
-        "Number of columns"
-        return self.moments.p
-
+    def p(self): return self.moments.p
     @property
-    def names(self):
-        "Names of the columns"
-        return self.moments.names
-
+    def names(self): return self.moments.names
     @cached_property
     def G(self):
         "Gram matrix of originals and knockoffs"
@@ -356,13 +338,6 @@ class Knockoffs:
 # %% ../../nbs/2_knockoffs/04_fixed_x.ipynb #4a365d85
 _EXACT_FIT = 1e-12 # fraction of y'y in the residual below which it is only rounding
 
-def _too_short(m: Moments, intercept: bool) -> InputError:
-    "The error for n < 2p"
-    need = f"2p{' + 1' if intercept else ''} = {2 * m.p + intercept}"
-    return InputError("n", m.n, f"rows are too few for p={m.p} columns",
-                      f"knockoffs need n >= {need}; drop columns, or pass sigma (the noise's standard "
-                      "deviation, or 'estimate') to append rows of noise")
-
 def knockoffs_of(
     moments,                 # Moments of the data
     s="lam_min",             # "lam_min", "equi", "sdp", "mvr", or p numbers (for unit columns)
@@ -376,7 +351,11 @@ def knockoffs_of(
                          remedy="build it with Moments.from_data(X, y)")
     u = moments.unit(intercept)
     if u.n < 2 * u.p:
-        if sigma is None: raise _too_short(moments, intercept)
+        if sigma is None:
+            need = f"2p{' + 1' if intercept else ''} = {2 * u.p + intercept}"
+            raise InputError("n", moments.n, f"rows are too few for p={u.p} columns",
+                             f"knockoffs need n >= {need}; drop columns, or pass sigma (the noise's standard "
+                             "deviation, or 'estimate') to append rows of noise")
         u = augment(u, sigma, random_state)
     elif sigma is not None:
         raise InputError("sigma", sigma, f"is only used when rows are too few (n < {2 * u.p + intercept}), "

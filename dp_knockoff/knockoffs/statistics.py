@@ -16,7 +16,7 @@ from .fixed_x import step_bar
 
 # %% auto #0
 __all__ = ['ESTIMATES', 'CONTRASTS', 'ols', 'ridge', 'lasso', 'lcd', 'csm', 'effect_signs', 'Statistic', 'swap',
-           'antisymmetry_error', 'check_statistic', 'evaluate']
+           'antisymmetry_error', 'check_statistic']
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #3d4e28db
 def ols(
@@ -400,6 +400,7 @@ def check_statistic(
                              remedy="FDR control cannot be trusted, so it is refused")
     return f
 
+# %% ../../nbs/2_knockoffs/05_statistics.ipynb #8d21f5b0
 def evaluate(
     f,              # statistic: f(A, b) -> one number per variable
     A: np.ndarray,  # 2p x 2p

@@ -12,8 +12,7 @@ import numpy as np
 from ..core.errors import InputError, check_fraction, check_option
 
 # %% auto #0
-__all__ = ['error_rates', 'check_fdr', 'knockoff_threshold', 'rate_in_words', 'open_threshold', 'sign_bounds', 'true_discoveries',
-           'e_values', 'ebh_threshold']
+__all__ = ['error_rates', 'knockoff_threshold', 'open_threshold', 'sign_bounds', 'true_discoveries', 'e_values', 'ebh_threshold']
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #6ab74066
 def error_rates(
@@ -26,7 +25,7 @@ def error_rates(
     true = (support & signal).sum(-1)
     return false / np.maximum(false + true, 1), true / np.maximum(signal.sum(-1), 1)
 
-# %% ../../nbs/2_knockoffs/06_threshold.ipynb #6abe7a20
+# %% ../../nbs/2_knockoffs/06_threshold.ipynb #2e7b90fa
 def check_fdr(fdr) -> float:
     "The false discovery rate, checked to lie between 0 and 1"
     return check_fraction("fdr", fdr, "pass the false discovery rate you accept, e.g. fdr=0.2")
@@ -44,6 +43,7 @@ def _sorted_counts(
     last_of_ties = np.append(t[..., 1:] < t[..., :-1], np.ones((*t.shape[:-1], 1), bool), axis=-1)
     return t, np.cumsum(W < 0, axis=-1), np.cumsum(W > 0, axis=-1), last_of_ties & (t > 0)
 
+# %% ../../nbs/2_knockoffs/06_threshold.ipynb #6abe7a20
 def knockoff_threshold(
     W: np.ndarray,   # statistics, (..., p): a batch along the leading axes
     fdr: float,      # q
@@ -55,15 +55,6 @@ def knockoff_threshold(
     t, below, above, stands = _sorted_counts(W)
     fits = ((offset + below) / np.maximum(above, 1) <= fdr) & stands
     return np.where(fits, t, np.inf).min(axis=-1)
-
-# %% ../../nbs/2_knockoffs/06_threshold.ipynb #e022dc15
-def rate_in_words(
-    fdr: float,  # q
-    offset: int, # 1: knockoff+; 0: modified rate
-) -> str:
-    "The error rate that the threshold bounds, in words"
-    if offset: return f"FDR <= {fdr:g}"
-    return f"E[V / (R + {1 / fdr:g})] <= {fdr:g} (a modified FDR)"
 
 # %% ../../nbs/2_knockoffs/06_threshold.ipynb #7e650f51
 _USUAL_RATE = .2 # a rate chosen afterwards is at most this wherever the filter at this rate selects anything

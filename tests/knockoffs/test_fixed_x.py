@@ -25,9 +25,7 @@ from dp_knockoff.knockoffs.fixed_x import (
     knockoffs_of,
     noise_level,
     residual_coordinates,
-    s_equi,
     s_lam_min,
-    s_sdp,
 )
 
 designs = st.integers(1, 7).flatmap(lambda p: arrays(float, (3 * p, p), elements=st.floats(-1, 1, width=16)))
@@ -106,14 +104,14 @@ def test_an_s_that_was_chosen_passes_as_numbers(name):
 
 
 def test_equi_is_twice_the_smallest_eigenvalue_and_at_most_one():
-    assert np.allclose(s_lam_min(ar1(2, .7)), .3) and np.allclose(s_equi(ar1(2, .7)), .6)
-    assert np.allclose(s_lam_min(ar1(2, .2)), .8) and (s_equi(ar1(2, .2)) == 1).all()
+    assert np.allclose(s_lam_min(ar1(2, .7)), .3) and np.allclose(choose_s(ar1(2, .7), "equi"), .6)
+    assert np.allclose(s_lam_min(ar1(2, .2)), .8) and (choose_s(ar1(2, .2), "equi") == 1).all()
 
 
 @pytest.mark.parametrize("rho", [.6, .8, .95])
 def test_sdp_comes_within_a_thousandth_of_the_optimum(rho):
     "With all correlations equal, s = 2 (1 - rho) is optimal"
-    s = s_sdp((1 - rho) * np.eye(12) + rho * np.ones((12, 12)))
+    s = choose_s((1 - rho) * np.eye(12) + rho * np.ones((12, 12)), "sdp")
     assert (1 - 1e-3) * 2 * (1 - rho) <= s.mean() <= 2 * (1 - rho)
 
 

@@ -169,6 +169,10 @@ def test_columns_in_any_order_have_the_same_knockoffs(order, seed):
     assert np.allclose(ordered.mean, MIXED.mean[order])
     for name in ("covariance", "cross"):
         assert np.allclose(getattr(ordered, name), getattr(MIXED, name)[np.ix_(order, order)])
+    for law, own in ordered.parts(): assert law.names == tuple(ordered.names[j] for j in own)
+    again = ordered.take(np.argsort(order))
+    assert again.names == MIXED.names and np.allclose(again(X, U), MIXED(X, U))
+    assert np.allclose(again.covariance, MIXED.covariance)
     U = open_uniforms(rng, (3, 8))
     assert np.allclose(ordered.draw(U), MIXED.draw(U)[:, order])
 

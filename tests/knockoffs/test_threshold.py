@@ -16,7 +16,6 @@ from dp_knockoff.knockoffs.threshold import (
     error_rates,
     knockoff_threshold,
     open_threshold,
-    rate_in_words,
     sign_bounds,
     true_discoveries,
 )
@@ -120,11 +119,6 @@ def test_what_is_no_list_of_statistics(W):
 def test_bad_rates_and_offsets():
     assert "fdr=0" in refusal(knockoff_threshold, [1.0], 0) and "fdr=2" in refusal(check_fdr, 2)
     assert "offset=2" in refusal(knockoff_threshold, [1.0], .2, 2) and check_fdr(.1) == .1
-
-
-def test_rates_in_words():
-    assert rate_in_words(.2, 1) == "FDR <= 0.2"
-    assert rate_in_words(.2, 0) == "E[V / (R + 5)] <= 0.2 (a modified FDR)"
 
 
 def test_error_rates():
