@@ -179,12 +179,8 @@ class Header:
         self._check_type(target, encoding)
         return names
 
-    def features_only(self,
-        columns=None,  # the features wanted; all others if None
-        encoding=None, # knows which columns there may be, and what they may hold
-        target=None,   # the response's column, if it is in the table
-    ) -> list:
-        "The features of a table that need not have the response"
+    def features_only(self, columns=None, encoding=None, target=None) -> list:
+        "The features wanted, as `features` finds them, of a table that need not have the response"
         names = self._wanted(target, columns)
         if not names:
             besides = "" if target is None else f" besides the response {target!r}"
@@ -613,14 +609,8 @@ class Reader:
     once: bool = False      # can it be read only once?
 
     @classmethod
-    def of_pieces(cls,
-        label: str, # what it is, for people
-        names,      # the features
-        pieces,     # f() -> a fresh iterator of Piece
-        rows=None,  # number of rows, if known
-        once=False, # can `pieces` be called only once?
-    ) -> Reader:
-        "A reader of rows that come in pieces"
+    def of_pieces(cls, label: str, names, pieces, rows=None, once=False) -> Reader:
+        "A reader of rows that come in pieces: `pieces()` is a fresh iterator of Piece"
         def read(summarise, progress=None):
             return sum_pieces(pieces(), len(names), summarise, progress)
         return cls(label, tuple(names), read, rows, once)

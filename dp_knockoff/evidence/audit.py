@@ -112,11 +112,7 @@ def record(
     except InputError as error: recorder.outcome = f"refused: {error}"
     return recorder
 
-def replay(
-    run,                        # f(X, y, sampler) -> anything
-    data,                       # (X, y)
-    recorded: RecordingSampler, # a run on other data
-) -> ReplayingSampler:          # with its own values and the outcome
+def replay(run, data, recorded: RecordingSampler) -> ReplayingSampler:
     "Run it with the outputs of another run; raise a Leak if anything but the values differs"
     replayed = record(run, data, ReplayingSampler(recorded))
     due = len(replayed.script)

@@ -593,10 +593,8 @@ class LawUnits:
     S: np.ndarray    # (p, p): covariance of a row
     D: np.ndarray    # (p, p): S less the covariance of a row with its knockoff; zero between variables
 
-    def __call__(self,
-        X: np.ndarray, # (n, p)
-    ) -> np.ndarray:   # (n, p)
-        "Rows in these units"
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        "Rows, (n, p), in these units"
         Z = np.array(X, dtype=float, order="C")
         self.convert(Z)
         return Z

@@ -401,12 +401,7 @@ def check_statistic(
     return f
 
 # %% ../../nbs/2_knockoffs/05_statistics.ipynb #8d21f5b0
-def evaluate(
-    f,              # statistic: f(A, b) -> one number per variable
-    A: np.ndarray,  # 2p x 2p
-    b: np.ndarray,  # 2p
-    variables=None, # Variables; default: every column is one
-) -> np.ndarray:    # one number per variable
+def evaluate(f, A: np.ndarray, b: np.ndarray, variables=None) -> np.ndarray:
     "Apply the statistic to copies of A and b; raise an InputError unless it returns one number per variable"
     if variables is None: variables = Variables.single(len(A) // 2)
     more = (variables,) if type(f) is Statistic else ()

@@ -55,10 +55,7 @@ def facts_of_gram(
     return Facts(n, len(S), B, C.min(), C.max(), lam[0], lam[-1], *norms)
 
 # %% ../../nbs/5_paper/11_sensitivity.ipynb #41256547
-def facts(
-    moments: Moments,  # of the data
-    row_bound: float,  # B
-) -> Facts:
+def facts(moments: Moments, row_bound: float) -> Facts:
     "The facts of a design, after Assumption 3 has been checked"
     B = check_positive("row_bound", row_bound, "pass a public bound on the Euclidean norm of every row of X")
     if moments.row_norm > B * (1 + 1e-12):

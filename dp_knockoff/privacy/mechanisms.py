@@ -37,11 +37,8 @@ class Budget:
 
     def __repr__(self): return f"(epsilon={self.epsilon:.4g}, delta={self.delta:.3g})"
 
-    def share(self,
-        epsilon: float,     # share of epsilon
-        delta: float = 0.0, # share of delta
-    ) -> Budget:
-        "A part of this budget"
+    def share(self, epsilon: float, delta: float = 0.0) -> Budget:
+        "A part of this budget: these shares of epsilon and of delta"
         return Budget(self.epsilon * epsilon, self.delta * delta)
 
 # %% ../../nbs/3_privacy/08_mechanisms.ipynb #1a6e1776
