@@ -17,7 +17,7 @@ from .clip import BITS, Clip, on_grid, squared_norms, sum_parts
 from .rows import is_table, open_rows
 
 # %% auto #0
-__all__ = ['MOST_ROWS', 'Moments', 'ExactMoments', 'UnitMoments']
+__all__ = ['Moments', 'ExactMoments', 'UnitMoments']
 
 # %% ../../nbs/data/moments.ipynb #36ad6e06
 def fresh_id() -> str:
@@ -172,10 +172,36 @@ def _summary(X, y, names) -> Moments:
     if not np.isfinite(M).all(): raise FloatingPointError("the sums are not finite")
     return Moments(len(y), mean, M, float(np.sqrt(norm2)), names)
 
-# %% ../../nbs/data/moments.ipynb #61abfa69
+# %% ../../nbs/data/moments.ipynb #5be0a7c3
 MOST_ROWS = 2**26        # totals of more rows could overflow 64 bits; the limit looks at nothing but n
 _EXACT = 2**(53 - 2 * BITS) # rows whose products add up exactly in float64
 
+def exact_products(
+    A: np.ndarray, # rows in steps, as `on_grid` makes them
+    B: np.ndarray, # as many rows, or numbers, in steps
+) -> np.ndarray:   # int64
+    "A'B, exactly"
+    parts = range(0, len(A), _EXACT)
+    return sum((A[i:i + _EXACT].T @ B[i:i + _EXACT]).astype(np.int64) for i in parts)
+
+def _exact_summary(X, y, names, clip: Clip, bound) -> ExactMoments:
+    "Exact moments of one block, a few rows at a time"
+    return sum_parts(lambda rows: _exact_part(X[rows], y[rows], names, clip, bound), *X.shape)
+
+def _exact_part(X, y, names, clip: Clip, bound) -> ExactMoments:
+    "Exact moments of rows that fit into the processor's cache"
+    Z, t, w, cut = bound(X, y)
+    A = on_grid(Z, t, clip)
+    weights = int(np.rint(w**2 * 2**BITS).sum()) # whole numbers below 2^18: exact
+    longest = int(squared_norms(A).max())
+    return ExactMoments(len(y), exact_products(A, A), names, clip, cut, longest, weights)
+
+def _mixed() -> InputError:
+    "The refusal of a sum of moments in bounds and others"
+    return InputError("moments of rows in bounds", problem="cannot be added to moments of rows as they are",
+                      remedy="collect all of them with one and the same Clip, or all without")
+
+# %% ../../nbs/data/moments.ipynb #61abfa69
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactMoments:
     "Second moments of rows in public bounds, as integers: the same bits in any order"
@@ -252,32 +278,6 @@ class ExactMoments:
 
     def __repr__(self):
         return f"ExactMoments(n={self.n:,}, p={self.p}, row_norm={self.row_norm:.4g}, clipped)"
-
-# %% ../../nbs/data/moments.ipynb #5be0a7c3
-def _mixed() -> InputError:
-    "The refusal of a sum of moments in bounds and others"
-    return InputError("moments of rows in bounds", problem="cannot be added to moments of rows as they are",
-                      remedy="collect all of them with one and the same Clip, or all without")
-
-def _exact_summary(X, y, names, clip: Clip, bound) -> ExactMoments:
-    "Exact moments of one block, a few rows at a time"
-    return sum_parts(lambda rows: _exact_part(X[rows], y[rows], names, clip, bound), *X.shape)
-
-def _exact_part(X, y, names, clip: Clip, bound) -> ExactMoments:
-    "Exact moments of rows that fit into the processor's cache"
-    Z, t, w, cut = bound(X, y)
-    A = on_grid(Z, t, clip)
-    weights = int(np.rint(w**2 * 2**BITS).sum()) # whole numbers below 2^18: exact
-    longest = int(squared_norms(A).max())
-    return ExactMoments(len(y), exact_products(A, A), names, clip, cut, longest, weights)
-
-def exact_products(
-    A: np.ndarray, # rows in steps, as `on_grid` makes them
-    B: np.ndarray, # as many rows, or numbers, in steps
-) -> np.ndarray:   # int64
-    "A'B, exactly"
-    parts = range(0, len(A), _EXACT)
-    return sum((A[i:i + _EXACT].T @ B[i:i + _EXACT]).astype(np.int64) for i in parts)
 
 # %% ../../nbs/data/moments.ipynb #ffeec2a3
 @dataclass(frozen=True, eq=False, repr=False)
