@@ -33,7 +33,6 @@ from dp_knockoff.selection.inference import (
 )
 from dp_knockoff.selection.rules import (
     Conditions,
-    Control,
     Decision,
     Guarantee,
     KnockoffPlus,
@@ -54,7 +53,7 @@ from dp_knockoff.selection.view import (
 )
 
 # %% auto #0
-__all__ = ['Estimate', 'Release', 'SavedRelease', 'Selection', 'select', 'Method']
+__all__ = ['Estimate', 'Release', 'Selection', 'select', 'Method']
 
 # %% ../../nbs/4_selection/release.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -303,7 +302,7 @@ class Selection:
     @property
     def guarantee(self) -> Guarantee:
         "What is protected, and which error rate is kept"
-        control = _control_of(self.rule, self.release.conditions, "any" if self.any_rate else self.fdr)
+        control = self.rule.guarantee(self.release.conditions, "any" if self.any_rate else self.fdr)
         return Guarantee(self.release.privacy, control, self.release.simulated)
 
     @property
@@ -398,10 +397,6 @@ class Selection:
 # %% ../../nbs/4_selection/release.ipynb #3ba0b630
 _AIM = .2 # what a diagnosis aims at where no rate selects anything
 
-def _control_of(rule: Rule, conditions: Conditions, fdr) -> Control:
-    "Which error rate a rule keeps, at a rate or at one that is chosen afterwards"
-    return rule.open_guarantee(conditions) if fdr == "any" else rule.guarantee(conditions, fdr)
-
 def select(
     release: Release,     # what a method released
     *,
@@ -421,8 +416,7 @@ def select(
     rule.check(release.conditions, release.variables)
     with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
         estimate = release.estimate()
-        if fdr == "any": decision = rule.decide_open(release, estimate)
-        else: decision = rule.decide(release, estimate, fdr)
+        decision = rule.decide(release, estimate, fdr)
     if fdr == "any": fdr = decision.level if decision.support.any() else _AIM
     return Selection(release, rule, fdr, decision, estimate, tuple(release.notes(estimate)))
 
@@ -448,7 +442,7 @@ class Method:
     ) -> Guarantee:
         "What a selection will promise: known before anything is drawn"
         rule = as_rule(rule, self.own_rule, check_rate(fdr))
-        return Guarantee(self.privacy, _control_of(rule, self.conditions, fdr))
+        return Guarantee(self.privacy, rule.guarantee(self.conditions, fdr))
 
     def check_rule(self,
         rule: Rule,
