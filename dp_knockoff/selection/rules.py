@@ -22,17 +22,7 @@ from dp_knockoff.knockoffs.threshold import (
     sign_bounds,
 )
 from ..privacy.mechanisms import Budget, analytic_ratio
-from dp_knockoff.selection.inference import (
-    bh_adjusted,
-    bh_threshold,
-    by_threshold,
-    dbh_support,
-    noise_bounds,
-    normal_sizes,
-    null_pvalues,
-    open_by_threshold,
-    two_sided,
-)
+from . import inference
 
 # %% auto #0
 __all__ = ['Privacy', 'Control', 'Guarantee', 'Conditions', 'Decision', 'Rule', 'KnockoffPlus', 'BH', 'BenjaminiYekutieli',
@@ -244,11 +234,11 @@ class Rule:
         variables, p = release.variables, len(release.variables.index)
         least, (A, _) = self._least_effects(release), release.in_units()
         V = (A @ estimate.V @ A.T)[:p, :p]
-        pvalues = two_sided(_tested(release, estimate, least)[0])
+        pvalues = inference.two_sided(_tested(release, estimate, least)[0])
         rng = stream(release.seed, "bounds")
-        null, others = null_pvalues(V, variables, rng, least), release.hypotheses - len(pvalues)
+        null, others = inference.null_pvalues(V, variables, rng, least), release.hypotheses - len(pvalues)
         null = np.hstack([null, rng.random((len(null), others))]) # of hypotheses that were given up
-        return -pvalues, *noise_bounds(np.append(pvalues, np.ones(others)), null, level)
+        return -pvalues, *inference.noise_bounds(np.append(pvalues, np.ones(others)), null, level)
 
     def least(self, fdr: float) -> int:
         "How many discoveries it makes at least, if it makes any"
@@ -264,7 +254,7 @@ class Rule:
 
     def best_rate(self, W: np.ndarray) -> float:
         "The smallest rate at which something would be selected"
-        return float(bh_adjusted(W).min())
+        return float(inference.bh_adjusted(W).min())
 
     def explain(self, selection) -> str:
         "What was selected, and why, in a sentence"
@@ -280,10 +270,10 @@ def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     p = len(variables.index)
     beta, V = estimate.beta[:p], estimate.V[:p, :p]
     signs = effect_signs(np.append(beta, 0 * beta), variables)
-    if not np.any(least): return normal_sizes(beta, V, variables, lost=estimate.lost), signs
+    if not np.any(least): return inference.normal_sizes(beta, V, variables, lost=estimate.lost), signs
     A, offset = release.in_units()
     beta, V = (A @ estimate.beta + offset)[:p], (A @ estimate.V @ A.T)[:p, :p]
-    return normal_sizes(beta, V, variables, least, estimate.lost), signs
+    return inference.normal_sizes(beta, V, variables, least, estimate.lost), signs
 
 # %% ../../nbs/4_selection/rules.ipynb #fa26144d
 _DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
@@ -394,7 +384,7 @@ class BH(_Test):
         limit = "not proved" if given.normal == "asymptotic" else given.limit
         return replace(super().guarantee(given, fdr), kind="measured", limit=limit)
 
-    def cut(self, W, fdr): return bh_threshold(W, fdr), None
+    def cut(self, W, fdr): return inference.bh_threshold(W, fdr), None
 
 @dataclass(frozen=True)
 class BenjaminiYekutieli(_Test):
@@ -404,7 +394,9 @@ class BenjaminiYekutieli(_Test):
     proved = ("The rule is proved for estimates of any dependence.",)
     any_rate = True
 
-    def cut(self, W, fdr): return open_by_threshold(W) if fdr == "any" else (by_threshold(W, fdr), None)
+    def cut(self, W, fdr):
+        return inference.open_by_threshold(W) if fdr == "any" else (inference.by_threshold(W, fdr), None)
+
     def need(self, m, fdr): return super().need(m, fdr / _harmonic(m))
     def best_rate(self, W): return float(min(super().best_rate(W) * _harmonic(len(W)), 1.0))
 
@@ -431,7 +423,7 @@ class DependentBH(Rule):
         p = len(release.variables)
         sd = np.sqrt(np.diag(estimate.V)[:p])
         z, C = estimate.beta[:p] / sd, estimate.V[:p, :p] / np.outer(sd, sd)
-        support = dbh_support(z, C, fdr, stream(release.seed, "dbh").random(p))
+        support = inference.dbh_support(z, C, fdr, stream(release.seed, "dbh").random(p))
         W, signs = _tested(release, estimate)
         return Decision(W, signs, float(W[support].min(initial=np.inf)), support)
 
