@@ -220,21 +220,21 @@ def _statistic(option: str, text: str):
     try: return dp.Statistic(*words[:2], *penalty)
     except InputError as error: raise error.at(f"{option} {text!r}") from None
 
-def _ranges(option: str, path: str, example='{"age": [20, 70]}', remedy="write one range per column") -> dict:
-    "Public ranges of columns, or another object, from a JSON file"
+def _from_json(option: str, path: str, example='{"age": [20, 70]}', how="write one range per column") -> dict:
+    "An object in a JSON file: public ranges of columns, where nothing else is said"
     try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise _refused(f"{option} {path!r}", f"cannot be read ({error.strerror})",
                         "give a JSON file") from None
     except ValueError: found = None
     if isinstance(found, dict): return found
-    raise _refused(f"{option} {path!r}", f"is not a JSON object like {example}", remedy)
+    raise _refused(f"{option} {path!r}", f"is not a JSON object like {example}", how)
 
 def _groups(option: str, path: str) -> dict:
     "Several columns that are one variable, from a JSON or TOML file, or from the [groups] of a dictionary"
     from dp_knockoff.data.dictionary import load_toml
     if not path.lower().endswith(".toml"):
-        return _ranges(option, path, '{"size": ["height", "waist"]}', "write the columns of each variable")
+        return _from_json(option, path, '{"size": ["height", "waist"]}', "write the columns of each variable")
     found = load_toml(path)
     return found.get("groups", {} if "columns" in found else found)
 
@@ -263,7 +263,7 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),
     "s": ("NAME", _word, "how far knockoffs are from originals: lam_min (the paper's), equi, sdp or mvr"),
-    "ranges": ("FILE", _ranges, 'JSON file with public ranges of columns, e.g. {"age": [20, 70]}'),
+    "ranges": ("FILE", _from_json, 'JSON file with public ranges of columns, e.g. {"age": [20, 70]}'),
     "law": ("FILE", _law, "public table (.csv, .parquet): rows are normal with its means and covariances"),
     "bounds": ("NAME", _word, "sensitivities: paper, corrected (default), tight, or coupled (only two)"),
     "offset": ("0|1", _count, None),
@@ -614,8 +614,7 @@ def _as_json(selection) -> str:
 def _write_text(path, text: str) -> None:
     "A text file, whole or not at all"
     from dp_knockoff.core.archives import write_whole
-    def write(part): part.write_text(text, encoding="utf-8")
-    write_whole(path, write)
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 def _draw_selection(selection, path: str, height: float = 3.8):
     "The picture of a selection"
@@ -640,7 +639,7 @@ def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
     return dp.Scenario.of(what, rows, ranges, **_given(args, _TOLD))
 
-def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
+def _forecast_by_outlook(method, source, scenario, question: dict) -> tuple: # lines, facts
     "Noise, signal and power, by simulated releases of the method itself"
     from dp_knockoff.data.source import MomentsSource
     from dp_knockoff.filters.moments_method import check_bound
@@ -663,7 +662,7 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
     found = dp.outlook(scenario, method, **question)
     return [str(found), *lines], found.to_dict()
 
-def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # lines, facts
+def _forecast_paper(method, source, scenario, question: dict) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
     for name in ("sigma", "beta_norm"):
         if getattr(method, name) == "estimate":
@@ -705,7 +704,7 @@ def _forecast(args, method, question: dict, draw: dict) -> tuple: # lines, facts
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
             f"FDR {question.get('fdr', .2):g}. {seen}; nothing was spent.")
     forecast = _forecast_paper if isinstance(method, PaperMethod) else _forecast_by_outlook
-    lines, found = forecast(args, method, source, scenario, question)
+    lines, found = forecast(method, source, scenario, question)
     lines = [head, *lines, *_why(args, method.word)]
     if "ledger" in draw: lines.append(str(draw["ledger"]).splitlines()[0])
     asked = {"epsilon": method.epsilon, "delta": method.delta, "method": method.word}
