@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ..selection.release import Estimate, Method
 from ..selection.rules import BH, Conditions, Privacy, together
 
 # %% auto #0
-__all__ = ['LabelSums', 'LabelsRelease', 'LabelsMethod']
+__all__ = ['LabelsRelease', 'LabelsMethod']
 
 # %% ../../nbs/6_filters/17_labels_method.ipynb #f7c66412
 @dataclass(frozen=True, eq=False)
@@ -49,16 +48,12 @@ def _usual_row(source, limits: dict) -> float:
         raise InputError("this source", problem=problem,
                          remedy="pass row_bound, a file, or a function that returns a fresh iterator")
     ends = np.array([limits.get(name, (-np.inf, np.inf)) for name in source.names]).T
-    squares, n = source.collect(partial(_Squares.of, ends=ends))
+    squares, n = source.collect(partial(_squares, ends=ends))
     return float(f"{np.sqrt(squares / n):.2g}") or 1.0 # rounded: the same in whatever order rows were read
 
-class _Squares(NamedTuple):
-    "The sum of the squared norms of rows"
-    total: float
-    n: int
-    @classmethod
-    def of(cls, X, y, ends): return cls(float((np.clip(X, *ends)**2).sum()), len(X))
-    def __add__(self, other): return _Squares(self.total + other.total, self.n + other.n)
+def _squares(X, y, ends) -> np.ndarray:
+    "The sum of the squared norms of rows, and their number"
+    return np.array([(np.clip(X, *ends)**2).sum(), len(X)])
 
 # %% ../../nbs/6_filters/17_labels_method.ipynb #600dc844
 def _rescale(names) -> str:

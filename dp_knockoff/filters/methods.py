@@ -19,20 +19,8 @@ from .labels_method import LabelsMethod
 from .law_tests import LawTestsMethod, LawTestsRelease
 from .link import LinkedMoments, LinkMethod
 from .products_method import ProductsMethod, ProductsRelease
+from ..knockoffs import laws
 from ..knockoffs.fixed_x import S_CHOICES, knockoffs_of
-from dp_knockoff.knockoffs.laws import (
-    Gaussian,
-    Independent,
-    Law,
-    LawUnits,
-    Levels,
-    dictionary_law,
-    knockoff_rows,
-    law_of,
-    law_units,
-    open_with_law,
-    row_uniforms,
-)
 from ..knockoffs.statistics import Statistic
 from ..paper.one_and_two import MethodOne, MethodTwo
 from ..selection.diagnosis import collinear_pairs
@@ -48,8 +36,7 @@ from dp_knockoff.selection.rules import (
 )
 
 # %% auto #0
-__all__ = ['METHODS', 'RELEASES', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'takes', 'chooses', 'question_of', 'ask',
-           'load_release', 'private_filter', 'law_word', 'has_law']
+__all__ = ['METHODS', 'ExactRelease', 'NonPrivate', 'knockoff_filter', 'load_release', 'private_filter']
 
 # %% ../../nbs/6_filters/methods.ipynb #dd9d230b
 class _Exact:
@@ -66,6 +53,8 @@ class _Exact:
             return Conditions("measured", requires=(noise,), caveats=(caveat,))
         if self.sigma is not None: noise += f", whose standard deviation is {self.sigma:g}"
         return Conditions("exact", requires=(noise,), limit="in finite samples")
+
+_MODEL_X = Statistic("lasso", "lcd", 2.0) # on products whose null noise is at most 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactRelease(_Exact, Release):
@@ -84,40 +73,36 @@ class ExactRelease(_Exact, Release):
     simulated = False
     noise = {}
 
+    @property
+    def statistic(self) -> Statistic: return Statistic() if self.law is None else _MODEL_X
+
     def collinear(self) -> list: # of (name, name, correlation), the closest first
         "Pairs of columns that can hardly be distinguished"
         p = len(self.columns)
         return collinear_pairs(self.columns, self.A[:p, :p])
 
 # %% ../../nbs/6_filters/methods.ipynb #50cca33b
-_MODEL_X = Statistic("lasso", "lcd", 2.0) # on products whose null noise is at most 1
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _LawRelease(ExactRelease):
-    "The same for knockoffs that were drawn from the law of the rows"
-    statistic = _MODEL_X
-
 @dataclass(frozen=True, eq=False)
 class _Doubled:
     "Moments of rows beside their knockoffs"
-    law: Law
-    units: LawUnits
+    law: laws.Law
+    units: laws.LawUnits
     key: tuple    # of the uniforms
     names: tuple  # of the columns of both
 
     def __call__(self, X, y, part: int, first: int) -> Moments:
         "Moments of one block"
-        U = row_uniforms(self.key, part, first, len(X), self.law.uniforms)
-        both = np.concatenate([self.units(X), self.units(knockoff_rows(self.law, X, U))], axis=1)
+        U = laws.row_uniforms(self.key, part, first, len(X), self.law.uniforms)
+        both = np.concatenate([self.units(X), self.units(laws.knockoff_rows(self.law, X, U))], axis=1)
         return summariser(self.names)(both, y)
 
-def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease:
+def _with_law(source: Source, law, intercept: bool, random_state) -> ExactRelease:
     "Gram matrix and products of rows and of knockoffs from their law"
     if isinstance(source, MomentsSource):
         raise InputError("data", problem="is Moments, and a knockoff is drawn for every row",
                          remedy="pass the rows")
-    law = law_of(law, source)
-    units = law_units(law, Variables.of(source.names, source.groups))
+    law = laws.law_of(law, source)
+    units = laws.law_units(law, Variables.of(source.names, source.groups))
     key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
     names = (*source.names, *(f"knockoff of {name}" for name in source.names))
     m = source.collect(_Doubled(law, units, key, names), numbered=True)
@@ -127,8 +112,8 @@ def _with_law(source: Source, law, intercept: bool, random_state) -> _LawRelease
     size[:-1] = np.where(size[:-1] > 0, size[:-1], np.inf) # a level that nobody has: zero, not refused
     correlations = second / np.outer(size, size)
     b = np.sqrt(m.n) * correlations[:-1, -1]
-    return _LawRelease(source.names, m.n, correlations[:-1, :-1], b, np.diag(units.D), intercept, None,
-                      source.groups, repr(law))
+    return ExactRelease(source.names, m.n, correlations[:-1, :-1], b, np.diag(units.D), intercept, None,
+                        source.groups, repr(law))
 
 # %% ../../nbs/6_filters/methods.ipynb #94a8bf76
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +138,7 @@ class NonPrivate(_Exact, Method):
             remedy = "pass the standard deviation of the regression noise, or 'estimate'"
             check_positive("sigma", self.sigma, remedy)
         if self.law is None: return
-        Law.check(self.law)
+        laws.Law.check(self.law)
         for name in ("s", "sigma"):
             given, default = getattr(self, name), type(self).__dataclass_fields__[name].default
             if given is default or isinstance(given, str) and given == default: continue
@@ -163,7 +148,7 @@ class NonPrivate(_Exact, Method):
     def open(self, data, y=None, dictionary=None, groups=None) -> Source:
         "The rows as a source, as the law wants them if there is one"
         if self.law is None: return open_source(data, y, dictionary=dictionary, groups=groups)
-        return open_with_law(self.law, data, y, dictionary, groups)
+        return laws.open_with_law(self.law, data, y, dictionary, groups)
 
     def _release(self, source: Source, *, random_state) -> ExactRelease:
         "Exact Gram matrix and products, with fresh knockoffs"
@@ -198,6 +183,17 @@ def knockoff_filter(
 # %% ../../nbs/6_filters/methods.ipynb #67cde613
 METHODS = {method.word: method for method in (NonPrivate, MethodOne, MethodTwo,
                                               LinkMethod, LabelsMethod, ProductsMethod, LawTestsMethod)}
+
+def load_release(
+    path, # what a release's `save` wrote
+) -> Release:
+    "Read a release of whatever method"
+    kind = archive_kind(path)
+    if kind in RELEASES: return RELEASES[kind].load(path)
+    raise InputError(repr(str(path)), problem=f"holds {kind}, not a release",
+                     remedy="pass what release.save(...) wrote")
+
+# %% ../../nbs/6_filters/methods.ipynb #67cde614
 RELEASES = {release.archive: release
             for release in (PrivateMoments, LinkedMoments, ProductsRelease, LawTestsRelease)}
 
@@ -240,14 +236,28 @@ def ask(
     chosen = {name: options.pop(name) for name in names if name in options}
     return method.select(data, y, **question_of(method.own_rule, chosen), **options)
 
-def load_release(
-    path, # what a release's `save` wrote
-) -> Release:
-    "Read a release of whatever method"
-    kind = archive_kind(path)
-    if kind in RELEASES: return RELEASES[kind].load(path)
-    raise InputError(repr(str(path)), problem=f"holds {kind}, not a release",
-                     remedy="pass what release.save(...) wrote")
+_TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # with a public distribution
+
+def law_word(
+    law,       # the public distribution of a row; None: the dictionary's
+    given=(),  # names of the arguments that were given
+    rule=None, # a Rule, its word, or None
+) -> str:
+    "The method for rows of a public distribution: tests, unless something asks for products"
+    if rule is not None:
+        return "tests" if (rule.name if isinstance(rule, Rule) else rule) in _TESTED else "products"
+    only = {*takes("products"), *chooses("products")} - {*takes("tests"), *chooses("tests")}
+    parts = [] if law is None else law.parts() if isinstance(law, laws.Law) else [(law, None)]
+    known = all(isinstance(part, (laws.Gaussian, laws.Independent, laws.Levels)) for part, _ in parts)
+    return "tests" if known and not only & set(given) else "products"
+
+def has_law(
+    source, # of rows
+) -> bool:
+    "Is every column of the source part of a factor whose levels have probabilities?"
+    if isinstance(source, MomentsSource): return False # there is no row to draw a knockoff for
+    law = laws.dictionary_law(source.dictionary, source.names)
+    return law is not None and set(source.names) <= set(law.names)
 
 # %% ../../nbs/6_filters/methods.ipynb #9070b9ce
 def private_filter(
@@ -294,26 +304,3 @@ def private_filter(
                          "residuals bound themselves", "leave it out")
     rounds = 1 if word == ExactEBH.name else None
     return LawTestsMethod(**public, law=law, rounds=rounds).select(data, y, **asked)
-
-_TESTED = {one.name for one in (BH, BenjaminiYekutieli, ExactEBH)} # with a public distribution
-
-def law_word(
-    law,       # the public distribution of a row; None: the dictionary's
-    given=(),  # names of the arguments that were given
-    rule=None, # a Rule, its word, or None
-) -> str:
-    "The method for rows of a public distribution: tests, unless something asks for products"
-    if rule is not None:
-        return "tests" if (rule.name if isinstance(rule, Rule) else rule) in _TESTED else "products"
-    only = {*takes("products"), *chooses("products")} - {*takes("tests"), *chooses("tests")}
-    parts = [] if law is None else law.parts() if isinstance(law, Law) else [(law, None)]
-    known = all(isinstance(part, (Gaussian, Independent, Levels)) for part, _ in parts)
-    return "tests" if known and not only & set(given) else "products"
-
-def has_law(
-    source, # of rows
-) -> bool:
-    "Is every column of the source part of a factor whose levels have probabilities?"
-    if isinstance(source, MomentsSource): return False # there is no row to draw a knockoff for
-    law = dictionary_law(source.dictionary, source.names)
-    return law is not None and set(source.names) <= set(law.names)

@@ -175,6 +175,10 @@ def _with_default(text: str, default=None) -> str:
     shows = isinstance(default, (int, float, str)) and not isinstance(default, bool)
     return f"{text} (default {default})" if shows else text
 
+def _add(command, name: str, text: str, **how) -> None:
+    "An option for a parameter; where nothing else is said it stays None if it is not given"
+    command.add_argument(_option(name), help=text.replace("%", "%%"), **how)
+
 def _meanings(name: str, said: str | None = None) -> str: # said: in place of the help of the fields
     "What a parameter means to the methods that know it"
     meanings = {} # text -> words of methods
@@ -216,19 +220,15 @@ def _statistic(option: str, text: str):
     try: return dp.Statistic(*words[:2], *penalty)
     except InputError as error: raise error.at(f"{option} {text!r}") from None
 
-def _ranges(option: str, path: str) -> dict:
-    "Public ranges of columns, from a JSON file"
-    return _from_json(option, path, '{"age": [20, 70]}', "write one range per column")
-
-def _from_json(option: str, path: str, example: str, remedy: str) -> dict:
-    "An object in a JSON file"
+def _from_json(option: str, path: str, example='{"age": [20, 70]}', how="write one range per column") -> dict:
+    "An object in a JSON file: public ranges of columns, where nothing else is said"
     try: found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise _refused(f"{option} {path!r}", f"cannot be read ({error.strerror})",
                         "give a JSON file") from None
     except ValueError: found = None
     if isinstance(found, dict): return found
-    raise _refused(f"{option} {path!r}", f"is not a JSON object like {example}", remedy)
+    raise _refused(f"{option} {path!r}", f"is not a JSON object like {example}", how)
 
 def _groups(option: str, path: str) -> dict:
     "Several columns that are one variable, from a JSON or TOML file, or from the [groups] of a dictionary"
@@ -263,7 +263,7 @@ _OPTIONS = { # parameters that are not plain numbers: what to write, how it is r
     "statistic": ("NAME,CONTRAST,PENALTY", _statistic,
                   "ols,csm or ols,lcd, or ridge, lasso or path in place of ols, with a penalty: lasso,lcd,2"),
     "s": ("NAME", _word, "how far knockoffs are from originals: lam_min (the paper's), equi, sdp or mvr"),
-    "ranges": ("FILE", _ranges, 'JSON file with public ranges of columns, e.g. {"age": [20, 70]}'),
+    "ranges": ("FILE", _from_json, 'JSON file with public ranges of columns, e.g. {"age": [20, 70]}'),
     "law": ("FILE", _law, "public table (.csv, .parquet): rows are normal with its means and covariances"),
     "bounds": ("NAME", _word, "sensitivities: paper, corrected (default), tight, or coupled (only two)"),
     "offset": ("0|1", _count, None),
@@ -286,11 +286,11 @@ _METHOD = "method" # the group of all other parameters
 
 def _add_groups(command, names) -> dict:
     "Options for these parameters of the methods, in groups; returns the groups"
-    wanted = {title: [name for name in group if name in names] for title, group in _GROUPS.items()}
-    grouped = {name for own in wanted.values() for name in own}
-    wanted[_METHOD] = [name for name in names if name not in grouped]
-    groups = {title: command.add_argument_group(title) for title, own in wanted.items() if own}
-    for title, group in groups.items(): _add_parameters(group, wanted[title])
+    others = {_METHOD: [name for name in names if not any(name in own for own in _GROUPS.values())]}
+    groups = {}
+    for title, own in (_GROUPS | others).items():
+        wanted = [name for name in own if name in names]
+        if wanted: _add_parameters(groups.setdefault(title, command.add_argument_group(title)), wanted)
     return groups
 
 def _add_parameters(command, names) -> None:
@@ -298,11 +298,9 @@ def _add_parameters(command, names) -> None:
     every = [field for word in _methods() for field in _fields(word).values()]
     flags = {field.name for field in every if isinstance(field.default, bool)}
     for name in names:
-        if name in flags:
-            command.add_argument(_option(name), action=argparse.BooleanOptionalAction, help=_meanings(name))
-            continue
         metavar, _, said = _OPTIONS.get(name, ("NUMBER", _plain, None))
-        command.add_argument(_option(name), metavar=metavar, help=_meanings(name, said).replace("%", "%%"))
+        how = {"action": argparse.BooleanOptionalAction} if name in flags else {"metavar": metavar}
+        _add(command, name, _meanings(name, said), **how)
 
 def _values(given: dict) -> dict:
     "What was given, read: words become numbers, names of files what is in them"
@@ -319,8 +317,7 @@ def _add_scenario(command, when: str = "") -> None:
              "standardized": {"action": "store_true", "default": None}}
     for name in _TOLD:
         field, how = _fields(dp.Scenario)[name], kinds.get(name, {"type": float, "metavar": "NUMBER"})
-        text = when + _with_default(field.metadata["help"], field.default)
-        command.add_argument(_option(name), help=text.replace("%", "%%"), **how)
+        _add(command, name, when + _with_default(field.metadata["help"], field.default), **how)
 
 # %% ../../nbs/8_practice/cli.ipynb #6d45d12f
 def _add_data(command, what: str) -> None:
@@ -571,17 +568,13 @@ def _asked(args) -> tuple: # Method (None: its release exists already), argument
     question = {name: values[name] for name in ("fdr", "sigma") if name in values}
     if released: return None, question | {"rule": _rule_of(values, None)}, draw
     method = _methods()[word](**own)
-    if getattr(args, "dry_run", False) and args.dictionary: method = _complete(args, method)
+    if getattr(args, "dry_run", False) and args.dictionary: # a release would find it out by itself
+        source, asked = _open(args), method
+        method = asked.completed(source)
+        asked.warn_of(method, source)
     question["rule"] = _rule_of(values, method.own_rule)
     method.guarantee(**question) # refuses what makes no sense
     return method, question, draw
-
-def _complete(args, method):
-    "The method with all that follows from the dictionary, as a release would find out by itself"
-    source = _open(args)
-    whole = method.completed(source)
-    method.warn_of(whole, source)
-    return whole
 
 # %% ../../nbs/8_practice/cli.ipynb #a453719c
 def _open(args, progress=None):
@@ -612,18 +605,7 @@ def _released(paths: list):
         except InputError as error: raise error.at(f"{path!r} does not fit {paths[0]!r}") from None
     return total
 
-def _selection(args, method, question: dict, draw: dict):
-    "Read, release and select; or select from the release that exists"
-    if method is None: return dp.select(_released(_paths(args)), **question)
-    with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
-    return replace(found, notes=(*found.notes, *_why(args, method.word)))
-
 # %% ../../nbs/8_practice/cli.ipynb #b013bb54
-def _as_text(selection) -> str:
-    "The selection, and what would find more"
-    more = ["", "To find more:", repr(selection.diagnosis)] if len(selection.diagnosis) else []
-    return "\n".join([repr(selection), *more])
-
 def _as_json(selection) -> str:
     "The selection as JSON"
     return json.dumps(selection.to_dict(), indent=1)
@@ -632,8 +614,7 @@ def _as_json(selection) -> str:
 def _write_text(path, text: str) -> None:
     "A text file, whole or not at all"
     from dp_knockoff.core.archives import write_whole
-    def write(part): part.write_text(text, encoding="utf-8")
-    write_whole(path, write)
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 def _draw_selection(selection, path: str, height: float = 3.8):
     "The picture of a selection"
@@ -644,15 +625,9 @@ def _draw_selection(selection, path: str, height: float = 3.8):
     dp.plot_selection(selection, fig.subplots(), most=40)
     return save_figure(fig, path)
 
-def _told(args) -> dict:
-    "What a report needs besides the selection"
-    from dp_knockoff.data.dictionary import as_dictionary
-    target = args.target or (as_dictionary(args.dictionary).target if args.dictionary else None)
-    return {"target": target, "ledger": args.ledger}
-
-def _write_selection(selection, path: str, **told) -> None:
+def _write_selection(selection, path: str, ledger=None) -> None:
     "A report, JSON, a table or a picture, by the file's ending"
-    if path.lower().endswith(".html"): dp.write_report(selection, path, **told)
+    if path.lower().endswith(".html"): dp.write_report(selection, path, ledger=ledger)
     elif path.lower().endswith(".json"): _write_text(path, _as_json(selection) + "\n")
     elif path.lower().endswith(".csv"): _write_text(path, selection.to_csv())
     else: _draw_selection(selection, path)
@@ -664,7 +639,7 @@ def _scenario(args, what, rows: int, ranges=None):
     "The scenario that the arguments describe"
     return dp.Scenario.of(what, rows, ranges, **_given(args, _TOLD))
 
-def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tuple: # lines, facts
+def _forecast_by_outlook(method, source, scenario, question: dict) -> tuple: # lines, facts
     "Noise, signal and power, by simulated releases of the method itself"
     from dp_knockoff.data.source import MomentsSource
     from dp_knockoff.filters.moments_method import check_bound
@@ -687,7 +662,7 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
     found = dp.outlook(scenario, method, **question)
     return [str(found), *lines], found.to_dict()
 
-def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # lines, facts
+def _forecast_paper(method, source, scenario, question: dict) -> tuple: # lines, facts
     "Methods I and II: power in a simulation of the setting that the constants describe"
     for name in ("sigma", "beta_norm"):
         if getattr(method, name) == "estimate":
@@ -704,21 +679,9 @@ def _forecast_paper(args, method, source, scenario, question: dict) -> tuple: # 
     return lines, {"power": point.power, "power_se": point.power_se, "fdr": point.fdr}
 
 # %% ../../nbs/8_practice/cli.ipynb #77e295fb
-def _looked_at(args) -> str:
-    "What a dry run saw of the data"
-    from dp_knockoff.data.files import is_text_file
-    if not any(map(is_text_file, _paths(args))): return "No row was read"
-    return "Of CSV files the header and the first lines were looked at, for the types of columns"
-
-def _forecast(args, method, question: dict, draw: dict) -> str:
+def _forecast(args, method, question: dict, draw: dict) -> tuple: # lines, facts
     "The plan, the noise against plausible signals, and the power to expect"
-    lines, facts = _foretold(args, method, question, draw)
-    if not args.json: return "\n".join(lines)
-    budget = {"epsilon": method.epsilon, "delta": method.delta} if facts else {}
-    return json.dumps({"dry_run": True, **budget, **facts, "explanation": lines}, indent=1)
-
-def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
-    "The same in lines, and as numbers"
+    from dp_knockoff.data.files import is_text_file
     from dp_knockoff.data.source import MomentsSource
     from dp_knockoff.paper.one_and_two import PaperMethod
     if method is None:
@@ -734,31 +697,41 @@ def _foretold(args, method, question: dict, draw: dict) -> tuple: # lines, facts
     clip = source.clip if isinstance(source, MomentsSource) else None
     scenario = _scenario(args, source, rows, getattr(clip, "ranges", None) or getattr(method, "ranges", None))
     question["rule"].check(method.conditions, scenario.variables)
-    variables, p = scenario.variables, len(source.names)
+    variables, p, seen = scenario.variables, len(source.names), "No row was read"
     what = f"{p} columns" + (f" ({len(variables)} variables)" if variables.grouped else "")
+    if any(map(is_text_file, _paths(args))):
+        seen = "Of CSV files the header and the first lines were looked at, for the types of columns"
     head = (f"Plan: method {method.word} on {rows:,} rows and {what}, budget {method.budget}, "
-            f"FDR {question.get('fdr', .2):g}. {_looked_at(args)}; nothing was spent.")
+            f"FDR {question.get('fdr', .2):g}. {seen}; nothing was spent.")
     forecast = _forecast_paper if isinstance(method, PaperMethod) else _forecast_by_outlook
-    lines, facts = forecast(args, method, source, scenario, question)
-    lines = [*lines, *_why(args, method.word)]
-    if "ledger" in draw: lines = [*lines, str(draw["ledger"]).splitlines()[0]]
-    return [head, *lines], {"method": method.word, "rows": rows, "columns": p} | facts
+    lines, found = forecast(method, source, scenario, question)
+    lines = [head, *lines, *_why(args, method.word)]
+    if "ledger" in draw: lines.append(str(draw["ledger"]).splitlines()[0])
+    asked = {"epsilon": method.epsilon, "delta": method.delta, "method": method.word}
+    return lines, {**asked, "rows": rows, "columns": p, **found}
 
 # %% ../../nbs/8_practice/cli.ipynb #01fcbec6
 def _select(args) -> None:
     "Check, read, release, select, report"
     method, question, draw = _asked(args)
-    if args.dry_run: return print(_forecast(args, method, question, draw))
-    selection = _selection(args, method, question, draw)
+    if args.dry_run:
+        lines, facts = _forecast(args, method, question, draw)
+        told = {"dry_run": True, **facts, "explanation": lines}
+        return print(json.dumps(told, indent=1) if args.json else "\n".join(lines))
+    if method is None: selection = dp.select(_released(_paths(args)), **question)
+    else:
+        with _row_bar() as bar: found = method.select(_open(args, bar.update), **question, **draw)
+        selection = replace(found, notes=(*found.notes, *_why(args, method.word)))
     lost = [] # a file that cannot be written must not keep what was paid for from being shown
     if args.save_release: lost += _tried(_save_release, selection.release, args.save_release)
-    for out in args.out: lost += _tried(_write_selection, selection, out, **_told(args))
-    print(_as_json(selection) if args.json else _as_text(selection))
+    for out in args.out: lost += _tried(_write_selection, selection, out, args.ledger)
+    print(_as_json(selection) if args.json else selection)
+    if selection.diagnosis and not args.json: print("\nTo find more:", selection.diagnosis, sep="\n")
     if lost: raise _refused("; ".join(map(str, lost)), "") # each a sentence of its own
 
-def _tried(write, *what, **told) -> list:
+def _tried(write, *what) -> list:
     "Write a file; the error, if that cannot be"
-    try: write(*what, **told)
+    try: write(*what)
     except InputError as error: return [error]
     return []
 
@@ -785,9 +758,8 @@ def _add_release(command) -> None:
     add = command.add_argument_group("output").add_argument
     add("--out", required=True, metavar="FILE", help="where to write the release (.npz)")
 
-def _made(args):
-    "The release that the arguments ask for; everything is checked before the data is read"
-    from dp_knockoff.data.rows import one_blas_thread
+def _release(args) -> None:
+    "Check everything, then read, release, save; say what was spent and guaranteed, and how to go on"
     for path in _releases(_paths(args)):
         raise _refused(f"{path!r}", "is a release already",
                         f"select from it with `dp-knockoff select {path}`")
@@ -797,19 +769,13 @@ def _made(args):
         raise _refused(f"--method {args.method}", "has no release that can be kept",
                         f"choose {' or '.join(_can_be_saved())}, or use `dp-knockoff select`")
     method, _, draw = _asked(args)
-    with _row_bar() as bar, one_blas_thread():
-        return method.release(method.open(_open(args, bar.update)), **draw)
-
-def _release(args) -> None:
-    "Check, read, release, save; say what was spent and guaranteed, and how to go on"
-    release = _made(args)
+    with _row_bar() as bar: release = method.release(method.open(_open(args, bar.update)), **draw)
     _save_release(release, args.out)
     print(f"Release by method {release.method}: {release.n:,} rows, {len(release.names)} variables, "
           f"written to {args.out}.")
-    for line in _why(args, release.method): print(line)
-    print(release.guarantee, *release.notes(release.estimate()), sep="\n")
-    print("Select from it, as often as you like, at no further cost:\n"
-          f"  dp-knockoff select {args.out} --fdr 0.2")
+    print(*_why(args, release.method), release.guarantee, *release.notes(release.estimate()),
+          "Select from it, as often as you like, at no further cost:",
+          f"  dp-knockoff select {args.out} --fdr 0.2", sep="\n")
 
 _COMMANDS["release"] = ("spend a privacy budget on data and keep what comes out, without selecting",
                         _add_release, _release)
@@ -920,10 +886,9 @@ def _add_experiment(command, **defaults) -> None:
     "The fields of an Experiment, and how to run it"
     for name, field in _fields(dp.Experiment).items():
         default = defaults.get(name, field.default)
-        how = {"type": type(default)}
-        if isinstance(default, bool): how = {"action": argparse.BooleanOptionalAction}
-        help_text = _with_default(field.metadata["help"], default).replace("%", "%%")
-        command.add_argument(_option(name), default=default, help=help_text, **how)
+        flag = isinstance(default, bool)
+        how = {"action": argparse.BooleanOptionalAction} if flag else {"type": type(default)}
+        _add(command, name, _with_default(field.metadata["help"], default), default=default, **how)
     add = command.add_argument
     add("--seed", type=int, default=0, help="decides every number, whatever the number of jobs (default 0)")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="threads (default: one per processor)")
@@ -1039,16 +1004,14 @@ _COMMANDS["figure"] = ("reproduce the paper's figure, and draw it again with a d
 # %% ../../nbs/8_practice/cli.ipynb #413e6d21
 def _add_demo(command) -> None:
     "The arguments of `dp-knockoff demo`"
-    add = command.add_argument
-    add("--n", type=int, default=20_000, help="rows (default 20000)")
-    add("--p", type=int, default=20, help="columns (default 20)")
-    add("--k", type=int, default=6, help="columns that matter (default 6)")
-    add("--amplitude", type=float, default=.2, help="size of their coefficients (default 0.2)")
-    for name, usual, text in (("epsilon", 1.0, "privacy budget"), ("delta", 1e-6, "privacy budget"),
-                              ("fdr", .1, "false discovery rate to stay below")):
-        add(_option(name), type=float, default=usual, help=_with_default(text, usual))
-    add("--seed", type=int, default=0, help="seed of data and noise (default 0)")
-    add("--out", default="demo.png", help="where to write the picture: .png, .pdf or .svg (default demo.png)")
+    for name, usual, text in (("n", 20_000, "rows"), ("p", 20, "columns"), ("k", 6, "columns that matter"),
+                              ("amplitude", .2, "size of their coefficients"),
+                              ("epsilon", 1.0, "privacy budget"), ("delta", 1e-6, "privacy budget"),
+                              ("fdr", .1, "false discovery rate to stay below"),
+                              ("seed", 0, "seed of data and noise")):
+        _add(command, name, _with_default(text, usual), type=type(usual), default=usual)
+    _add(command, "out", "where to write the picture: .png, .pdf or .svg (default demo.png)",
+         default="demo.png")
 
 def _demo(args) -> None:
     "Simulate data and noise, select, compare with the truth, draw"

@@ -19,8 +19,7 @@ from ..selection.inference import LOST, Effects
 from ..selection.release import Selection
 
 # %% auto #0
-__all__ = ['STYLES', 'RIVAL_STYLES', 'Style', 'draw_curve', 'variants_of', 'mark_rate', 'plot_selection', 'plot_effects',
-           'interval_in_words', 'plot_curves']
+__all__ = ['plot_selection', 'plot_effects', 'plot_curves']
 
 # %% ../../nbs/8_practice/plots.ipynb #9a801ee0
 class Style(NamedTuple):
@@ -216,6 +215,21 @@ def _selected_at(selection) -> str:
 _ROW = .2          # inches a row of a forest plot
 _FRAME = 1.25      # inches for its title, axis and legend
 _WIDE = 7.0        # inches
+_DECIMALS = 6 # more are written with an exponent
+
+def interval_in_words(
+    estimate: float, # of a coefficient
+    low: float,      # end of its interval
+    high: float,     # end of its interval
+) -> str:
+    "An estimate with its interval, to as many digits as the interval's width is worth"
+    if np.isnan(estimate): return LOST
+    half = max((high - low) / 2, 1e-300)
+    decimals = max(0, 1 - int(np.floor(np.log10(half))))
+    few = decimals <= _DECIMALS and max(map(abs, (estimate, low, high))) < 10**_DECIMALS
+    def text(x): return f"{round(float(x), decimals) + 0.0:.{decimals}f}" if few else f"{x:.3g}" # no -0.0
+    return f"{text(estimate)} ({text(low)} to {text(high)})"
+
 _SELECTED_ONLY = "for the selected alone" # whom intervals that are adjusted for a selection are for
 
 class _Forest(NamedTuple):
@@ -293,7 +307,8 @@ def plot_effects(
     keys.pop(INTERCEPT, None) # no effect
     forest = _forest([row.label for row in effects], effects.variables, keys, check_count("most", most))
     which = np.array(forest.which, dtype=int)
-    (low, middle, high), at = _drawn(effects, which), np.arange(len(which))
+    at, scales = np.arange(len(which)), effects.scale[which] # in public units a range is from -1 to 1
+    low, middle, high = (x[which] / scales for x in (effects.low, effects.estimate, effects.high))
     reach = np.nan_to_num(np.maximum(np.abs(low), np.abs(high)))
     fine = _choose_scale(scale, reach, np.median(reach[reach > 0]) if reach.any() else 0.0)
     ax = _forest_axes(ax, forest)
@@ -302,7 +317,7 @@ def plot_effects(
     ax.hlines(at, low, high, color=np.where(chosen[which], "black", "0.55"), lw=1.3)
     _write_intervals(ax, effects, which, chosen[which])
     _draw_markers(ax, at, middle, chosen[which])
-    what = "half the column's public range" if (effects.scale[which] != 1).any() else "one unit of the column"
+    what = "half the column's public range" if (scales != 1).any() else "one unit of the column"
     of = "the response" if effects.target is None else _plain_name(effects.target)
     unit = f"effect of {what}, in units of {of}; at the right: of one unit"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
@@ -310,26 +325,6 @@ def plot_effects(
     return ax
 
 _WIDE_TICKS = 5 # on a linear axis: more have no room, if their numbers have five digits and a sign
-
-def _drawn(effects: Effects, which) -> list: # low, estimate, high
-    "Estimates and ends of intervals in public units, where a range is from -1 to 1"
-    ends = effects.low, effects.estimate, effects.high
-    return [numbers[which] / effects.scale[which] for numbers in ends]
-
-_DECIMALS = 6 # more are written with an exponent
-
-def interval_in_words(
-    estimate: float, # of a coefficient
-    low: float,      # end of its interval
-    high: float,     # end of its interval
-) -> str:
-    "An estimate with its interval, to as many digits as the interval's width is worth"
-    if np.isnan(estimate): return LOST
-    half = max((high - low) / 2, 1e-300)
-    decimals = max(0, 1 - int(np.floor(np.log10(half))))
-    few = decimals <= _DECIMALS and max(map(abs, (estimate, low, high))) < 10**_DECIMALS
-    def text(x): return f"{round(float(x), decimals) + 0.0:.{decimals}f}" if few else f"{x:.3g}" # no -0.0
-    return f"{text(estimate)} ({text(low)} to {text(high)})"
 
 def _write_intervals(ax, effects: Effects, which, chosen) -> None:
     "The numbers of a row, at its right"

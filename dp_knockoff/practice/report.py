@@ -16,14 +16,7 @@ from ..core.archives import check_place, write_whole
 from ..core.errors import InputError
 from ..core.tables import one_line
 from ..filters.methods import METHODS
-from dp_knockoff.practice.plots import (
-    STYLES,
-    figure_svg,
-    forest_height,
-    interval_in_words,
-    plot_effects,
-    plot_selection,
-)
+from . import plots
 from ..privacy.ledger import as_ledger
 from ..selection.inference import NONLINEAR
 from ..selection.release import Selection
@@ -87,7 +80,7 @@ def _variables(selection) -> str:
 def _method(selection) -> str:
     "The method in a few words"
     word = selection.method
-    label, meaning = getattr(STYLES.get(word), "label", word), getattr(METHODS.get(word), "__doc__", "")
+    label, meaning = getattr(plots.STYLES.get(word), "label", word), getattr(METHODS.get(word), "__doc__", "")
     return f"{label}: {meaning[:1].lower()}{meaning[1:]}" if meaning else label
 
 def _rate(selection) -> str:
@@ -118,7 +111,7 @@ def _variable_rows(selection, which) -> list:
     "Rows of the table: a variable each, and below it its columns if there are several"
     variables, shown = selection.release.variables, []
     effects = list(selection.all_effects()) if selection.estimate is not None else []
-    def interval(row): return [interval_in_words(row.estimate, row.low, row.high)]
+    def interval(row): return [plots.interval_in_words(row.estimate, row.low, row.high)]
     for j in which:
         columns = [effects[k] for k in variables.columns([j])] if effects else []
         of_it = interval(columns[0]) if len(columns) == 1 else [""] if effects else []
@@ -155,8 +148,8 @@ def _picture(draw, selection, alt: str, caption: str, height: float, **how) -> s
     from matplotlib.figure import Figure
     fig = Figure(figsize=(_WIDTH, height), layout="constrained")
     ax = draw(selection, fig.subplots(), **how)
-    if draw is plot_effects: fig.set_figheight(forest_height(len(ax.get_yticks())))
-    data = base64.b64encode(figure_svg(fig).encode()).decode()
+    if draw is plots.plot_effects: fig.set_figheight(plots.forest_height(len(ax.get_yticks())))
+    data = base64.b64encode(plots.figure_svg(fig).encode()).decode()
     image = f'<img alt="{_text(alt)}" src="data:image/svg+xml;base64,{data}">'
     return f'<figure><div class="wide">{image}</div>\n<figcaption>{_text(caption)}</figcaption></figure>\n'
 
@@ -168,12 +161,12 @@ def _pictures(selection) -> str:
         alt = f"Forest plot of estimates with intervals; selected: {selected}"
         caption = ("Effects, each of half its column's public range where it has one, with intervals; "
                    "the numbers are per unit of the column. Filled: selected. Shaded: one variable.")
-        shown.append(_picture(plot_effects, selection, alt, caption, 3.0, most=_ROWS))
+        shown.append(_picture(plots.plot_effects, selection, alt, caption, 3.0, most=_ROWS))
     alt = f"Statistics and threshold; selected: {selected}"
     caption = ("The statistic of each variable, the largest first, and the threshold T where there is one. "
                "Filled: selected; triangles: the direction of the effect.")
     if len(selection.names) > _STATISTICS: caption += f" The {_STATISTICS} largest of {len(selection.names)}."
-    shown.append(_picture(plot_selection, selection, alt, caption, 4.0, most=_STATISTICS))
+    shown.append(_picture(plots.plot_selection, selection, alt, caption, 4.0, most=_STATISTICS))
     return "".join(shown)
 
 _NOTHING = ("Nothing was selected. That does not mean that no variable matters: it means that none stands "
@@ -193,12 +186,12 @@ def _found(selection) -> str:
 # %% ../../nbs/8_practice/report.ipynb #c90209b5
 def _why(selection) -> str:
     "What stands in the way of finding more"
-    diagnosis = selection.diagnosis
+    diagnosis, free = selection.diagnosis, ""
+    if not diagnosis: return _paragraphs(diagnosis.note)
     lines = [f"<strong>{_text(f.subject)}</strong>: {_text(f.found)} {_text(f.change)}" for f in diagnosis]
-    if not lines: return _paragraphs(repr(diagnosis))
-    unknown = f"Not known from this release: {'; '.join(diagnosis.unknown)}." if diagnosis.unknown else ""
-    free = "These findings were computed from the release: they cost no privacy."
-    return _items(lines, "ol") + _paragraphs(unknown, free if selection.budget is not None else "")
+    if selection.budget is not None:
+        free = "These findings were computed from the release: they cost no privacy."
+    return _items(lines, "ol") + _paragraphs(diagnosis.note, free)
 
 # %% ../../nbs/8_practice/report.ipynb #dc7b7395
 _KEPT = ("row_bound", "response_bound", "response_center", "ranges", "intercept", "sigma", "law", "bounds",
@@ -476,28 +469,6 @@ def _banner(selection, last: bool = False) -> str:
     return f'<p class="banner{" last" * last}" role="note">{_text(text)}</p>\n'
 
 # %% ../../nbs/8_practice/report.ipynb #745a0461
-_SECTIONS = {"asked": "What was asked", "found": "What was found", "why": "Why not more",
-             "guaranteed": "What is guaranteed", "spent": "What was spent",
-             "not-promised": "What is not promised", "numbers": "How to read the numbers",
-             "repeat": "How to repeat it", "cite": "How to cite it"}
-
-def _report_html(selection, title: str | None = None, target: str | None = None, ledger=None) -> str:
-    "A selection as one page of HTML, with everything in it"
-    if not isinstance(selection, Selection):
-        raise InputError("selection", problem=f"is a {type(selection).__name__}",
-                         remedy="pass what a filter or select returned")
-    target = target or selection.release.target
-    found = f"{len(selection)} of {_count(len(selection.names), 'variable')} selected"
-    parts = {"asked": _asked(selection, target or "the response"), "found": _found(selection),
-             "why": _why(selection), "guaranteed": _guaranteed(selection), "spent": _spent(selection, ledger),
-             "not-promised": _not_promised(selection), "numbers": _glossary(selection),
-             "repeat": _repeat(selection, target), "cite": _cite()}
-    headings = _SECTIONS if len(selection) else _SECTIONS | {"why": "Why nothing was found"}
-    body = "".join(f'<section id="{word}">\n<h2>{headings[word]}</h2>\n{part}</section>\n'
-                   for word, part in parts.items())
-    links = "".join(f'<a href="#{word}">{heading}</a> ' for word, heading in headings.items())
-    return _page(selection, title or found, found if title else "", links, body)
-
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -519,15 +490,32 @@ _PAGE = """<!DOCTYPE html>
 </html>
 """
 
-def _page(selection, title: str, lead: str, links: str, body: str) -> str:
-    "Head, banner, title, sections, and who wrote it"
+_SECTIONS = {"asked": "What was asked", "found": "What was found", "why": "Why not more",
+             "guaranteed": "What is guaranteed", "spent": "What was spent",
+             "not-promised": "What is not promised", "numbers": "How to read the numbers",
+             "repeat": "How to repeat it", "cite": "How to cite it"}
+
+def _report_html(selection, title: str | None = None, target: str | None = None, ledger=None) -> str:
+    "A selection as one page of HTML, with everything in it"
     from dp_knockoff import __version__
-    simulated = selection.release.simulated
+    if not isinstance(selection, Selection):
+        raise InputError("selection", problem=f"is a {type(selection).__name__}",
+                         remedy="pass what a filter or select returned")
+    target = target or selection.release.target
+    found = f"{len(selection)} of {_count(len(selection.names), 'variable')} selected"
+    parts = {"asked": _asked(selection, target or "the response"), "found": _found(selection),
+             "why": _why(selection), "guaranteed": _guaranteed(selection), "spent": _spent(selection, ledger),
+             "not-promised": _not_promised(selection), "numbers": _glossary(selection),
+             "repeat": _repeat(selection, target), "cite": _cite()}
+    headings = _SECTIONS if len(selection) else _SECTIONS | {"why": "Why nothing was found"}
+    body = "".join(f'<section id="{word}">\n<h2>{headings[word]}</h2>\n{part}</section>\n'
+                   for word, part in parts.items())
+    links = "".join(f'<a href="#{word}">{heading}</a> ' for word, heading in headings.items())
+    simulated, lead = selection.release.simulated, f'<p class="lead">{_text(found)}</p>\n' if title else ""
     style = f"{_STYLE}{_EVERY_SHEET}\n" if simulated else _STYLE
-    said = "Simulation, NOT private: " * simulated
-    return _PAGE.format(policy=_POLICY, said=said, title=_text(title), style=style, version=__version__,
-                        banner=_banner(selection), again=_banner(selection, last=True), links=links,
-                        body=body, lead=f'<p class="lead">{_text(lead)}</p>\n' if lead else "")
+    return _PAGE.format(policy=_POLICY, said="Simulation, NOT private: " * simulated, style=style,
+                        title=_text(title or found), lead=lead, links=links, body=body, version=__version__,
+                        banner=_banner(selection), again=_banner(selection, last=True))
 
 # %% ../../nbs/8_practice/report.ipynb #8ea07660
 _ENDINGS = (".html", ".htm")

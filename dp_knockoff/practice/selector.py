@@ -123,20 +123,14 @@ def _spends(method: Method) -> bool: return "simulation" in method.draws
 # %% ../../nbs/8_practice/selector.ipynb #b98138de
 _SOME = 3 # a number of variables: the checks do not depend on it
 
-def _any_function(A, b):
-    "In place of a statistic that may be for a certain number of variables only"
-    return Statistic()(A, b)
-
-def _asked(
-    params: dict, # parameters of a selector, by name
-) -> tuple:       # Method, Rule
+def _asked(params: dict) -> tuple: # Method, Rule
     "Check everything that can be checked without data"
     method = _method_of(params)
     _check_intercept(method, params["fit_intercept"])
     _check_draw(method, params)
     rule = as_rule(params["rule"], method.own_rule, params["fdr"])
-    own = callable(rule.statistic) and not isinstance(rule.statistic, Statistic) # is tried out later
-    method.check_rule(replace(rule, statistic=_any_function) if own else rule, _SOME)
+    own = callable(rule.statistic) and not isinstance(rule.statistic, Statistic) # is tried out with the data
+    method.check_rule(replace(rule, statistic=lambda A, b: Statistic()(A, b)) if own else rule, _SOME)
     method.guarantee(params["fdr"], rule)
     if params["dictionary"] is not None: as_dictionary(params["dictionary"])
     groups = params["groups"]
@@ -203,16 +197,9 @@ def _columns_of(X):
         X = np.array(X, dtype=object) if isinstance(X, (list, tuple)) else np.asarray(X)
         if X.ndim == 2: yield from zip(column_names(X.shape[1]), X.T)
 
-def _fault(name: str, column: np.ndarray) -> InputError | None:
+def _fault(name: str, column) -> InputError | None:
     "What is wrong with the values of a column, if anything is"
-    return None if np.isfinite(as_floats(column)).all() else bad_values("data", [name], "")
-
-def _fault_of_y(y, quoted: str) -> InputError | None:
-    "What is wrong with the values of a response; of numbers, in scikit-learn's words"
-    y = np.asarray(y)
-    fault = _fault("y", y)
-    if fault is None or y.dtype.kind not in "fiub": return fault
-    return fault.but(InputError("y", problem=quoted, remedy="drop those rows from X and y"))
+    return None if np.isfinite(as_floats(np.asarray(column))).all() else bad_values("data", [name], "")
 
 # %% ../../nbs/8_practice/selector.ipynb #46b77841
 def _remedy(X, y, least: int, width: int | None) -> str: # y: ... if none is wanted; width: of transform
@@ -242,7 +229,9 @@ def _in_words(error: Exception, selector, X, y=..., *, same=True, least=1, width
     if fault is not None:
         how = f"{fault.remedy} (an argument must be a string or a number)" # scikit-learn's own words
         return fault.but(_NotNumbers(fault.argument, fault.value, fault.problem, how))
-    fault = fault or (None if y is ... else _fault_of_y(y, quoted))
+    fault = None if y is ... else _fault("y", y)
+    if fault is not None and np.asarray(y).dtype.kind in "fiub":
+        return fault.but(InputError("y", problem=quoted, remedy="drop those rows from X and y"))
     return fault or (error if hasattr(X, "toarray") else unreadable("X")(error))
 
 # %% ../../nbs/8_practice/selector.ipynb #8b9d0c75
@@ -559,6 +548,8 @@ class _Accountable(_Selected):
     _released = False # has this object drawn a release?
     _account = None   # of it and its clones, where there is no ledger
 
+    def _asked(self) -> tuple: return _asked(self.get_params(deep=False)) # Method, Rule
+
     def _ledger(self) -> Ledger:
         "The one account: the ledger that was given, or the one that this object shares with its clones"
         if self.ledger is not None: return as_ledger(self.ledger)
@@ -576,7 +567,10 @@ class _Accountable(_Selected):
     def _charged(self, method: Method) -> dict:
         "How a release enters its ledger; methods that enter none are counted by our own"
         ledger = self._ledger()
-        if not self.simulation: self._warn(method, ledger.entries)
+        spent = any(not entry.simulated for entry in ledger.entries) # by its family
+        if not self.simulation and (self._released or spent):
+            family = "this is a clone of a selector that was fitted, and"
+            self._warn(method, "fitting again" if self._released else family, 5, again=self._released)
         if "ledger" in method.draws: return {"ledger": ledger}
         sampler = as_sampler(None, self.simulation, self.random_state)
         return {"sampler": charged(sampler, ledger, mu=analytic_ratio(method.budget), budget=method.budget,
@@ -598,17 +592,9 @@ class _Accountable(_Selected):
         with suppress(InputError): return len(self._ledger().entries)
         return 0
 
-    def _warn(self, method: Method, before: list) -> None:
-        "Say what a further release by this object, or by another one of its family, comes to"
-        if self._released: start = "fitting again"
-        elif all(entry.simulated for entry in before): return
-        else: start = "this is a clone of a selector that was fitted, and"
-        self._warn_once(method, start, 6, again=self._released)
-
-    def _warn_once(self, method: Method, start: str, stacklevel: int, again: bool = False) -> None:
+    def _warn(self, method: Method, start: str, stacklevel: int, again: bool = False) -> None:
         "Once for the clones of a family without a ledger; every time for an object that is fitted again"
-        ledger = as_ledger(self.ledger)
-        account = self._ledger()
+        ledger, account = as_ledger(self.ledger), self._ledger()
         if not again and (ledger is not None or account.warned): return
         text = _what_it_comes_to(method, account.entries, ledger, start)
         warnings.warn(text, stacklevel=stacklevel)
@@ -633,19 +619,16 @@ class _Accountable(_Selected):
             check_is_fitted(self) # looking at an object that was never fitted is not refused
             raise
         if not entries and self._moments is None: check_is_fitted(self)
-        account = dict(spent=_composed(entries, as_ledger(self.ledger)), releases=len(entries),
-                       simulations=sum(entry.simulated for entry in entries))
-        if not self.__sklearn_is_fitted__():
-            state = "There is no result at present."
-            if self._simulates(): state = f"{SIMULATION} {state}"
-            word = getattr(self.method, "word", self.method)
+        if self.__sklearn_is_fitted__():
+            source, guarantee = self.selection_.release, self.selection_.guarantee
+            word, budget, k = source.method, source.budget, getattr(source, "rows_per_person", 1)
+        else:
+            word, budget = getattr(self.method, "word", self.method), None
             k = getattr(self.method, "rows_per_person", self.rows_per_person)
-            return _Status(word, None, None, guarantee=state, rows_per_person=k, **account)
-        result, budget = self.selection_, self.selection_.release.budget
-        epsilon, delta = (budget.epsilon, budget.delta) if budget else (None, None)
-        k = getattr(result.release, "rows_per_person", 1)
-        return _Status(result.method, epsilon, delta, guarantee=result.guarantee, rows_per_person=k,
-                       **account)
+            guarantee = f"{SIMULATION} " * self._simulates() + "There is no result at present."
+        return _Status(word, budget and budget.epsilon, budget and budget.delta,
+                       _composed(entries, as_ledger(self.ledger)), len(entries), guarantee, k,
+                       sum(entry.simulated for entry in entries))
 
     def _simulates(self) -> bool:
         "Is the result one of a simulation, or will it be?"
@@ -659,8 +642,8 @@ class _Accountable(_Selected):
                              remedy="call finish before it is saved or copied, or clone it and start again")
         if self._account is not None and not self.__sklearn_is_fitted__() and not self._simulates():
             with suppress(InputError): # parameters that no fit would take spend nothing
-                method, _ = _asked(self.get_params(deep=False))
-                if _spends(method): self._warn_once(method, _AWAY, 3)
+                method, _ = self._asked()
+                if _spends(method): self._warn(method, _AWAY, 3)
         return super().__getstate__()
 
     def __sklearn_clone__(self):
@@ -702,8 +685,6 @@ class DPKnockoffSelector(_Accountable):
     ):
         for name, value in list(locals().items()):
             if name not in ("self", "__class__"): setattr(self, name, value)
-
-    def _asked(self) -> tuple: return _asked(self.get_params(deep=False)) # Method, Rule
 
     def fit(self,
         X,      # array or table (n, p); file(s), function of chunks, Dask collection, Moments, or a Source

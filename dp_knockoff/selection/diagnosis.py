@@ -48,8 +48,7 @@ class Diagnosis:
 
     def table(self) -> Table:
         "The findings as a table"
-        rows = [finding[:3] for finding in self]
-        return Table(_SHOWN, rows, self._not_known() if self else self._nothing())
+        return Table(_SHOWN, [finding[:3] for finding in self], self.note)
 
     def to_frame(self,
         library: str | None = None, # "pandas" or "polars"; default: that of the data, or the one installed
@@ -57,15 +56,16 @@ class Diagnosis:
         "The findings as a data frame"
         return self.table().to_frame(library, self.library)
 
-    def _not_known(self) -> str:
-        return f"Not known from this release: {'; '.join(self.unknown)}." if self.unknown else ""
-
-    def _nothing(self) -> str:
-        return f"Nothing stands in the way, as far as the release can tell. {self._not_known()}".rstrip()
+    @property
+    def note(self) -> str:
+        "What is not known; where there is no finding, that first"
+        parts = [] if self.findings else ["Nothing stands in the way, as far as the release can tell."]
+        if self.unknown: parts.append(f"Not known from this release: {'; '.join(self.unknown)}.")
+        return " ".join(parts)
 
     def __repr__(self):
         lines = [f"{k}. {f.subject.capitalize()}: {f}" for k, f in enumerate(self, 1)]
-        return "\n".join([*lines, self._not_known()] if lines else [self._nothing()]).rstrip()
+        return "\n".join([*lines, self.note]).rstrip()
 
     def _repr_html_(self): return self.table()._repr_html_()
 
@@ -83,7 +83,6 @@ def gain(
 
 _USUAL_SDS = 3.0     # a response bound of this many standard deviations is about right
 _FAR_BOUND = 8.0     # one above this many is far too high
-_MANY_CLAMPED = .05  # fraction of clamped responses from which a result warns
 
 def bound_finding(
     bound: float,  # on a response
@@ -96,29 +95,6 @@ def bound_finding(
     found = (f"The response bound {bound:.3g} is at least {bound / size:.2g} times the usual size of a "
              f"response (at most {size:.2g}, centred and scaled), and the noise grows with it.")
     return [Finding("response bound", found, edit.format(_USUAL_SDS * size), max(better, _CAUSE))]
-
-def _clamping(
-    release,   # with a private count of clamped responses
-    harm: str, # what clamping does to the result
-) -> list:     # of Finding
-    "Many clamped responses"
-    share, sd = float(np.ravel(release.clamped)[-1]) / release.n, release.clamped_sd / release.n
-    if share <= _MANY_CLAMPED + 2 * sd: return []
-    found = (f"About {share:.0%} (+- {2 * sd:.1%}, a private count) of the responses were clamped, "
-             f"which {harm}.")
-    return [Finding("response bound", found, "Raise response_bound.", 1 / (1 - min(share, .9)))]
-
-def response_findings(
-    release,      # of rounds: bounds, squares and the noise of both
-    share: float, # of the noise of privacy in the variance of an estimate
-    harm: str,    # what clamping does to the result
-) -> list:        # of Finding
-    "A response bound that is far too high, or too low"
-    bounds, sds = release.bounds, release.product_sds
-    size = np.sqrt((np.maximum(release.squares, 0.0) + 2 * release.square_sds) / release.n)
-    better = sds * np.minimum(_USUAL_SDS * size / bounds, 1.0) # one per round
-    factor = np.sqrt((better**-2.0).sum() / (sds**-2.0).sum())
-    return bound_finding(float(bounds[0]), float(size[0]), gain(factor, share)) + _clamping(release, harm)
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #566cf48d
 UNITS = "units of the columns"
@@ -242,8 +218,7 @@ def moments_findings(
     "What in the bounds, units and columns keeps effects from being seen"
     p = len(release.variables.index)
     names, levels = release.columns[:p], _levels(release)
-    rare, constant = _rare_levels(release, share), _constant_columns(release, share)
-    if standard := _standardised(release): constant = standard # explains it
+    rare, constant = _rare_levels(release), _standardised(release) or _constant_columns(release)
     edited = {name for one in (*rare, *constant) for name in one.about}
     def change(names): return _about_ranges(release, [name for name in names if name not in edited])
     columns = [one for one in column_findings(names, release.gram, release.gram_sd, share, change, levels)
@@ -273,7 +248,7 @@ def _without(release, drop) -> float:
     before, after = (np.maximum(np.diag(M), 1e-300) for M in (D.inverse[np.ix_(keep, keep)], few.inverse))
     return float(np.sqrt(max(np.median(before / after), 1.0)))
 
-def _rare_levels(release, share: float) -> list: # of Finding
+def _rare_levels(release) -> list: # of Finding
     "Levels that hardly any row has: misspelt, or too rare for a column of their own"
     out, place = [], {name: j for j, name in enumerate(release.columns)}
     weight = max(release.weights / release.n, 1e-300)
@@ -305,7 +280,7 @@ def _spreads(release) -> tuple: # means, standard deviations at least and at mos
     ends = square - noise, np.maximum(square, 0) + noise
     return means * release.clip.one, *(np.sqrt(np.maximum(x, 1e-12) / ones) for x in ends)
 
-def _constant_columns(release, share: float) -> list: # of Finding
+def _constant_columns(release) -> list: # of Finding
     "Columns that hardly vary in their ranges"
     _, least, most = _spreads(release)
     flat = [j for j, name in enumerate(release.columns[:len(most)])
@@ -486,7 +461,7 @@ def _evidence(selection) -> _Evidence:
     owner = dict(zip(release.columns, variables.index))
     pairs = [pair for pair in release.collinear() if owner[pair[0]] != owner[pair[1]]]
     m, q = len(selection.W), selection.fdr
-    if getattr(rule, "smallest_effect", None): z = selection.W # beyond what does not matter
+    if rule.smallest_effect: z = selection.W # beyond what does not matter
     z = np.minimum(np.nan_to_num(z), _LARGEST_Z)
     return _Evidence(beta, V, z, rule.need(m, q), rule.least(q), copied, pairs)
 
@@ -585,12 +560,10 @@ def _copies(selection, e: _Evidence) -> list:
     if e.copied < _COPY or e.pairs or not selection.rule.knockoffs: return []
     found = (f"Half of the knockoffs have a correlation of {e.copied:.3f} or more with their originals, "
              "so that their W is positive or negative nearly by chance.")
-    return [Finding("knockoffs", found, _farther(selection), GENERAL + .1)]
-
-def _farther(selection) -> str:
-    "How to get knockoffs that differ more"
-    if "bh" in selection.release.rules: return "Ask with rule='bh', which needs no knockoffs."
-    return "Drop columns that others nearly determine, name them as one group, or choose s='mvr' or s='sdp'."
+    change = ("Drop columns that others nearly determine, name them as one group, or choose s='mvr' or "
+              "s='sdp'.")
+    if "bh" in selection.release.rules: change = "Ask with rule='bh', which needs no knockoffs."
+    return [Finding("knockoffs", found, change, GENERAL + .1)]
 
 def _both_signs(selection, e: _Evidence) -> list:
     "Knockoffs that seem to have effects"
@@ -613,15 +586,14 @@ def _small_rate(selection, e: _Evidence) -> list:
     return [Finding("error rate", found, change, 1 + best / selection.fdr)]
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #fefbb70e
-_OF_RULE = _few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear
-
 def diagnose(
     selection, # made from a release
 ) -> Diagnosis:
     "All findings, the largest gain first; how far estimates are off, where no cause is enough"
     release, e = selection.release, _evidence(selection)
     found = list(release.findings(selection.estimate))
-    for look in _OF_RULE: found += look(selection, e)
+    for look in (_few_candidates, _zero_statistics, _copies, _both_signs, _small_rate, _collinear):
+        found += look(selection, e)
     enough = max(_CAUSE, e.need / max(e.z.max(), 1e-9))
     if not any(finding.gain >= enough for finding in found): found += _signal(selection, e)
     found.sort(key=lambda finding: -finding.gain) # stable

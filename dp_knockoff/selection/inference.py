@@ -15,9 +15,8 @@ from ..core.tables import Table
 from ..core.variables import Variables
 
 # %% auto #0
-__all__ = ['LOST', 'NONLINEAR', 'normal_sizes', 'two_sided', 'bh_threshold', 'by_threshold', 'bh_adjusted', 'dbh_support',
-           'open_by_threshold', 'null_pvalues', 'noise_bounds', 'check_level', 'interval_width', 'selected_level',
-           'Effect', 'Effects', 'effects_of', 'rows_of']
+__all__ = ['normal_sizes', 'two_sided', 'bh_threshold', 'by_threshold', 'bh_adjusted', 'dbh_support', 'open_by_threshold',
+           'null_pvalues', 'noise_bounds', 'check_level', 'interval_width', 'selected_level', 'Effect', 'Effects']
 
 # %% ../../nbs/4_selection/10_inference.ipynb #5d2f4ebc
 _LEAST_TAIL = 1e-290 # p-values below it are computed as logarithms
@@ -287,9 +286,6 @@ class Effect(NamedTuple):
 _NUMBERS = Effect._fields[2:8]
 _SHOWN = "estimate", "se", "low", "high", "z", "p-value" # heads of the numbers
 _FORMATS = {"z": ".2f", "p-value": ".2g"}
-LOST = "lost" # in place of numbers
-NONLINEAR = ("Where the response is not linear in the columns, an interval is for the coefficient of the "
-             "best linear fit to the rows, as bounds and ranges clip and scale them.")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects:
@@ -337,6 +333,11 @@ class Effects:
 
     def __repr__(self): return repr(self.table())
     def _repr_html_(self): return self.table()._repr_html_()
+
+# %% ../../nbs/4_selection/10_inference.ipynb #0aef7a7f
+LOST = "lost" # in place of numbers
+NONLINEAR = ("Where the response is not linear in the columns, an interval is for the coefficient of the "
+             "best linear fit to the rows, as bounds and ranges clip and scale them.")
 
 def effects_of(
     beta: np.ndarray,     # coefficients, in the release's units, of the ones last (if any)

@@ -22,18 +22,11 @@ from ..data.source import Source, open_source
 from ..knockoffs.statistics import Statistic
 from ..knockoffs.threshold import true_discoveries
 from ..privacy.mechanisms import check_budget
+from . import inference, view
 from .diagnosis import Diagnosis, diagnose
-from dp_knockoff.selection.inference import (
-    Effects,
-    check_level,
-    effects_of,
-    interval_width,
-    rows_of,
-    selected_level,
-)
+from .inference import Effects
 from dp_knockoff.selection.rules import (
     Conditions,
-    Control,
     Decision,
     Guarantee,
     KnockoffPlus,
@@ -43,18 +36,9 @@ from dp_knockoff.selection.rules import (
     check_rate,
     rules_for,
 )
-from dp_knockoff.selection.view import (
-    as_csv,
-    as_dict,
-    as_html,
-    as_text,
-    in_words,
-    release_html,
-    variables_table,
-)
 
 # %% auto #0
-__all__ = ['Estimate', 'Release', 'SavedRelease', 'Selection', 'select', 'Method']
+__all__ = ['Estimate', 'Release', 'Selection', 'select', 'Method']
 
 # %% ../../nbs/4_selection/release.ipynb #3f72357b
 @dataclass(frozen=True, eq=False)
@@ -173,9 +157,9 @@ class Release(_Described):
     ) -> Effects:
         "All coefficients in the units of the data, with standard errors, intervals and p-values"
         e = _estimate_of(self)
-        check_level(level)
+        inference.check_level(level)
         check_option("simultaneous", simultaneous, [True, False])
-        width = interval_width(level, len(e.beta) if simultaneous else 1)
+        width = inference.interval_width(level, len(e.beta) if simultaneous else 1)
         return _effects(self, e, width, level, "all of them together" if simultaneous else "each by itself")
 
     @property
@@ -187,7 +171,7 @@ class Release(_Described):
         "What was spent and how much noise that meant, in a sentence; empty: nothing was"
         if self.budget is None: return ""
         scales = "noise scales" if len(self.noise) > 1 else "noise scale"
-        return f"{self.spent_in_words}; {scales}: {in_words(self.noise)}."
+        return f"{self.spent_in_words}; {scales}: {view.in_words(self.noise)}."
 
     def warnings(self,
         estimate=None, # the estimate that a selection used
@@ -218,10 +202,10 @@ class Release(_Described):
         "The usual share of the noise of privacy in the variance of an estimate"
         return 0.0 if self.budget is None else None
 
-    def _repr_html_(self) -> str: return release_html(self)
+    def _repr_html_(self) -> str: return view.release_html(self)
 
     def __repr__(self):
-        scales = in_words(self.noise)
+        scales = view.in_words(self.noise)
         spent = "not private" if self.budget is None else f"spent {self.budget}, noise on {scales}"
         if self.simulated: spent = f"simulation: NOT private, noise on {scales}"
         return f"{type(self).__name__}(n={self.n:,}, p={len(self.names)}, {spent})"
@@ -237,8 +221,8 @@ def _effects(release: Release, e: Estimate, width: float, level: float, kind: st
     "The table of an estimate, in the units of the data"
     columns = [name for name in release.columns if name != INTERCEPT]
     names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
-    return effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind, e.lost,
-                      release.references, target=release.target, library=release.library)
+    return inference.effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind,
+                                e.lost, release.references, target=release.target, library=release.library)
 
 # %% ../../nbs/4_selection/release.ipynb #a0fdb15a
 class SavedRelease(Release):
@@ -303,7 +287,7 @@ class Selection:
     @property
     def guarantee(self) -> Guarantee:
         "What is protected, and which error rate is kept"
-        control = _control_of(self.rule, self.release.conditions, "any" if self.any_rate else self.fdr)
+        control = self.rule.guarantee(self.release.conditions, "any" if self.any_rate else self.fdr)
         return Guarantee(self.release.privacy, control, self.release.simulated)
 
     @property
@@ -321,7 +305,7 @@ class Selection:
         level: float = .95, # with which probability this holds for all sets together
     ) -> int:
         "How many of these variables are true discoveries, at least: for all sets together, whatever was seen"
-        check_level(level)
+        inference.check_level(level)
         which = self.support
         if names is not None:
             names = [names] if isinstance(names, str) else list(names)
@@ -350,14 +334,14 @@ class Selection:
     ) -> Effects:
         "Coefficients of the selected variables, with intervals that are adjusted for the selection"
         chosen = self.release.variables.columns(np.flatnonzero(self.support))
-        return rows_of(self.all_effects(level), chosen)
+        return inference.rows_of(self.all_effects(level), chosen)
 
     def all_effects(self,
         level: float = .95, # likewise
     ) -> Effects:
         "All coefficients, with intervals as wide as those of the selected variables"
         if not len(self): return self.release.estimates(level)
-        width = interval_width(selected_level(level, len(self), self.release.hypotheses))
+        width = inference.interval_width(inference.selected_level(level, len(self), self.release.hypotheses))
         return _effects(self.release, self.estimate or _estimate_of(self.release), width, level,
                         "adjusted for the selection (false coverage rate)")
 
@@ -376,7 +360,7 @@ class Selection:
 
     def table(self) -> Table:
         "One row per variable, and one per level: statistic, whether it was selected, and estimate, if any"
-        return variables_table(self)
+        return view.variables_table(self)
 
     def to_frame(self,
         library: str | None = None, # "pandas" or "polars"; default: that of the data, or the one installed
@@ -387,20 +371,16 @@ class Selection:
         if hasattr(frame, "attrs"): frame.attrs["note"] = table.note
         return frame
 
-    def to_dict(self) -> dict: return as_dict(self)
-    def to_csv(self) -> str: return as_csv(self)
+    def to_dict(self) -> dict: return view.as_dict(self)
+    def to_csv(self) -> str: return view.as_csv(self)
     def __len__(self): return int(self.support.sum())
     def __iter__(self): return iter(self.selected)
     def __contains__(self, name): return name in self.selected
-    def __repr__(self): return as_text(self)
-    def _repr_html_(self): return as_html(self)
+    def __repr__(self): return view.as_text(self)
+    def _repr_html_(self): return view.as_html(self)
 
 # %% ../../nbs/4_selection/release.ipynb #3ba0b630
 _AIM = .2 # what a diagnosis aims at where no rate selects anything
-
-def _control_of(rule: Rule, conditions: Conditions, fdr) -> Control:
-    "Which error rate a rule keeps, at a rate or at one that is chosen afterwards"
-    return rule.open_guarantee(conditions) if fdr == "any" else rule.guarantee(conditions, fdr)
 
 def select(
     release: Release,     # what a method released
@@ -421,8 +401,7 @@ def select(
     rule.check(release.conditions, release.variables)
     with one_blas_thread(): # threads gain nothing at p x p, and stall on busy machines
         estimate = release.estimate()
-        if fdr == "any": decision = rule.decide_open(release, estimate)
-        else: decision = rule.decide(release, estimate, fdr)
+        decision = rule.decide(release, estimate, fdr)
     if fdr == "any": fdr = decision.level if decision.support.any() else _AIM
     return Selection(release, rule, fdr, decision, estimate, tuple(release.notes(estimate)))
 
@@ -448,7 +427,7 @@ class Method:
     ) -> Guarantee:
         "What a selection will promise: known before anything is drawn"
         rule = as_rule(rule, self.own_rule, check_rate(fdr))
-        return Guarantee(self.privacy, _control_of(rule, self.conditions, fdr))
+        return Guarantee(self.privacy, rule.guarantee(self.conditions, fdr))
 
     def check_rule(self,
         rule: Rule,

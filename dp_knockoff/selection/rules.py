@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,26 +22,37 @@ from dp_knockoff.knockoffs.threshold import (
     sign_bounds,
 )
 from ..privacy.mechanisms import Budget, analytic_ratio
-from dp_knockoff.selection.inference import (
-    bh_adjusted,
-    bh_threshold,
-    by_threshold,
-    dbh_support,
-    noise_bounds,
-    normal_sizes,
-    null_pvalues,
-    open_by_threshold,
-    two_sided,
-)
+from . import inference
 
 # %% auto #0
-__all__ = ['SIMULATION', 'RULES', 'Privacy', 'Control', 'Guarantee', 'Conditions', 'Decision', 'Rule', 'KnockoffPlus', 'BH',
-           'BenjaminiYekutieli', 'DependentBH', 'EBH', 'ExactEBH', 'check_rate', 'as_rule', 'rules_for']
+__all__ = ['Privacy', 'Control', 'Guarantee', 'Conditions', 'Decision', 'Rule', 'KnockoffPlus', 'BH', 'BenjaminiYekutieli',
+           'DependentBH', 'EBH', 'ExactEBH']
+
+# %% ../../nbs/4_selection/rules.ipynb #1abc05f9
+SIMULATION = "Simulation: NOT private (NumPy's noise can be guessed)."
+
+def together(
+    k: int,            # how many are protected together
+    what: str = "row", # or "response"
+) -> str:
+    "In what neighbouring datasets differ"
+    if k == 1: return f"one {what}"
+    whose = f" (all rows of a person who has at most {k})" if what == "row" else ""
+    return f"any {k} {what}s{whose}"
+
+def row_privacy(
+    budget: Budget,
+    rows_per_person: int, # how many rows are protected together
+    public: tuple,        # what must have been set without looking at the data
+    parts: int = 1,       # of how many releases of disjoint rows it is the sum
+) -> Privacy:
+    "The promise of methods whose noise covers every pair of datasets, whatever their rows"
+    anything = "It assumes nothing about the data but that it is finite numbers."
+    apart = (f"nobody is in two of the {parts} parts",) if parts > 1 else ()
+    return Privacy(budget.epsilon, budget.delta, together(rows_per_person), public, apart, (anything,))
 
 # %% ../../nbs/4_selection/rules.ipynb #2f6d6f76
 _Kind = Literal["exact", "asymptotic", "measured"]
-
-SIMULATION = "Simulation: NOT private (NumPy's noise can be guessed)."
 
 @dataclass(frozen=True)
 class Privacy:
@@ -124,27 +135,6 @@ class Guarantee:
         "The guarantee as plain data, for JSON"
         return {**asdict(self), "lines": self.lines()}
 
-# %% ../../nbs/4_selection/rules.ipynb #1abc05f9
-def together(
-    k: int,            # how many are protected together
-    what: str = "row", # or "response"
-) -> str:
-    "In what neighbouring datasets differ"
-    if k == 1: return f"one {what}"
-    whose = f" (all rows of a person who has at most {k})" if what == "row" else ""
-    return f"any {k} {what}s{whose}"
-
-def row_privacy(
-    budget: Budget,
-    rows_per_person: int, # how many rows are protected together
-    public: tuple,        # what must have been set without looking at the data
-    parts: int = 1,       # of how many releases of disjoint rows it is the sum
-) -> Privacy:
-    "The promise of methods whose noise covers every pair of datasets, whatever their rows"
-    anything = "It assumes nothing about the data but that it is finite numbers."
-    apart = (f"nobody is in two of the {parts} parts",) if parts > 1 else ()
-    return Privacy(budget.epsilon, budget.delta, together(rows_per_person), public, apart, (anything,))
-
 # %% ../../nbs/4_selection/rules.ipynb #aa276398
 @dataclass(frozen=True)
 class Conditions:
@@ -171,13 +161,16 @@ class Decision:
 
 class Rule:
     "A way of selecting: frozen, with its own options"
-    name: ClassVar[str]    # its word
+    name: str              # its word
     title: str             # its name, in sentences
     label: str = "|z|"     # what its statistics are called
-    knockoffs: bool = False # does it read knockoffs?
-    s = statistic = None   # options that only knockoffs have
-    offset = 1
+    rate = "FDR"           # the error rate that it keeps
+    proved: tuple = ()     # what is proved of it, in sentences
+    marginal = False       # does it read the variances of estimates only, no correlations?
+    knockoffs = False      # does it read knockoffs?
     any_rate = False       # can the rate be chosen afterwards?
+    s = statistic = smallest_effect = None # options that other rules have
+    offset = 1
 
     def kind(self, given: Conditions) -> _Kind | None:
         "How well it is justified under these conditions; None: not at all"
@@ -197,23 +190,39 @@ class Rule:
 
     def guarantee(self,
         given: Conditions, # of a release
-        fdr: float,        # q
+        fdr: float | str,  # q, or "any"
     ) -> Control:
         "Which error rate it keeps under these conditions"
-        return Control("FDR", fdr, self.kind(given), self.title, given.limit, given.requires, given.caveats)
+        rate, bound = ("FDP / level", 1.0) if fdr == "any" else (self.rate, fdr)
+        weaker = self.marginal and given.marginal is not None
+        return Control(rate, bound, self.kind(given), self.title, given.limit,
+                       given.marginal if weaker else given.requires, self._caveats(given))
 
-    def open_guarantee(self,
-        given: Conditions, # of a release
-    ) -> Control:
-        "Which error rate it keeps at a rate that is chosen afterwards"
-        return replace(self.guarantee(given, .5), rate="FDP / level", bound=1.0, kind=self.kind(given))
+    def _caveats(self, given: Conditions) -> tuple: return (*self.proved, *given.caveats)
 
-    def decide_open(self,
-        release,  # what a method released
-        estimate, # its Estimate, where it has one
+    def decide(self,
+        release,          # what a method released
+        estimate,         # its Estimate, where it has one
+        fdr: float | str, # q, or "any"
     ) -> Decision:
-        "Select at a rate that is chosen afterwards"
-        raise AssertionError("asked only where any_rate is true")
+        "Select"
+        W, signs = self.sizes(release, estimate, fdr)
+        given_up = np.zeros(release.hypotheses - len(W)) # before they were measured
+        threshold, level = self.cut(np.append(W, given_up), fdr)
+        return Decision(W, signs, float(threshold), W >= threshold, None if level is None else float(level))
+
+    def sizes(self, release, estimate, fdr) -> tuple: # W, directions
+        "A statistic per variable"
+        return _tested(release, estimate, self._least_effects(release))
+
+    def cut(self, W: np.ndarray, fdr) -> tuple: # threshold, level (None: the rate was given)
+        "From where on statistics are selected"
+        raise AssertionError("each rule has its own")
+
+    def _least_effects(self, release):
+        "The smallest effects that matter, one per column; 0: all do"
+        if not isinstance(self.smallest_effect, dict): return self.smallest_effect or 0.0
+        return np.array([self.smallest_effect.get(name, 0.0) for name in release.variables.names])
 
     def bounds(self,
         release,      # what a method released
@@ -223,21 +232,13 @@ class Rule:
     ) -> tuple:       # sizes; cuts, and how many nulls are beyond each, at most
         "What is known about the number of nulls among large sizes, for all sets together"
         variables, p = release.variables, len(release.variables.index)
-        least, (A, _) = _least_of(self, release), release.in_units()
+        least, (A, _) = self._least_effects(release), release.in_units()
         V = (A @ estimate.V @ A.T)[:p, :p]
-        pvalues = two_sided(_tested(release, estimate, least)[0])
+        pvalues = inference.two_sided(_tested(release, estimate, least)[0])
         rng = stream(release.seed, "bounds")
-        null, others = null_pvalues(V, variables, rng, least), release.hypotheses - len(pvalues)
+        null, others = inference.null_pvalues(V, variables, rng, least), release.hypotheses - len(pvalues)
         null = np.hstack([null, rng.random((len(null), others))]) # of hypotheses that were given up
-        return -pvalues, *noise_bounds(np.append(pvalues, np.ones(others)), null, level)
-
-    def decide(self,
-        release,    # what a method released
-        estimate,   # its Estimate, where it has one
-        fdr: float, # q
-    ) -> Decision:
-        "Select"
-        raise AssertionError("each rule has its own")
+        return -pvalues, *inference.noise_bounds(np.append(pvalues, np.ones(others)), null, level)
 
     def least(self, fdr: float) -> int:
         "How many discoveries it makes at least, if it makes any"
@@ -253,13 +254,15 @@ class Rule:
 
     def best_rate(self, W: np.ndarray) -> float:
         "The smallest rate at which something would be selected"
-        return float(bh_adjusted(W).min())
+        return float(inference.bh_adjusted(W).min())
 
     def explain(self, selection) -> str:
         "What was selected, and why, in a sentence"
-        found = f"{len(selection)} of {selection.release.hypotheses} variables"
-        T = f"T = {selection.threshold:.4g}"
-        return f"{found} have |z| >= {T}, the threshold of the {self.title} at {selection.fdr:g}."
+        return (f"{len(selection)} of {selection.release.hypotheses} variables have {self.label} >= "
+                f"T = {selection.threshold:.4g}, the {self._cut_in_words} at {selection.fdr:g}.")
+
+    @property
+    def _cut_in_words(self) -> str: return f"threshold of the {self.title}"
 
 def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     "Sizes and directions of the variables' estimates; effects up to `least`, in units of the data, are nulls"
@@ -267,20 +270,10 @@ def _tested(release, estimate, least=0.0) -> tuple: # sizes, signs
     p = len(variables.index)
     beta, V = estimate.beta[:p], estimate.V[:p, :p]
     signs = effect_signs(np.append(beta, 0 * beta), variables)
-    if not np.any(least): return normal_sizes(beta, V, variables, lost=estimate.lost), signs
+    if not np.any(least): return inference.normal_sizes(beta, V, variables, lost=estimate.lost), signs
     A, offset = release.in_units()
     beta, V = (A @ estimate.beta + offset)[:p], (A @ estimate.V @ A.T)[:p, :p]
-    return normal_sizes(beta, V, variables, least, estimate.lost), signs
-
-def _with_others(W: np.ndarray, release) -> np.ndarray:
-    "The sizes, and zeros for hypotheses that were given up before they were measured"
-    return np.append(W, np.zeros(release.hypotheses - len(W)))
-
-def _least_of(rule, release):
-    "The smallest effects that matter, one per column; 0: all do"
-    least = getattr(rule, "smallest_effect", None)
-    if not isinstance(least, dict): return least or 0.0
-    return np.array([least.get(name, 0.0) for name in release.variables.names])
+    return inference.normal_sizes(beta, V, variables, least, estimate.lost), signs
 
 # %% ../../nbs/4_selection/rules.ipynb #fa26144d
 _DOUBLED = 2**.5  # a knockoff is a second copy with noise of its own
@@ -294,9 +287,9 @@ class KnockoffPlus(Rule):
         "help": "how far knockoffs drawn from an estimate are from originals: 'lam_min', 'equi', 'sdp', "
                 "'mvr' or p numbers; None: the method's own"})
     offset: int = field(default=1, metadata={"help": "1: knockoff+; 0: modified rate only"})
-    name: ClassVar[str] = "knockoffs"
-    label: ClassVar[str] = "W"
-    knockoffs: ClassVar[bool] = True
+    name = "knockoffs"
+    label = "W"
+    knockoffs = True
 
     def __post_init__(self):
         check_option("offset", self.offset, [0, 1])
@@ -304,6 +297,8 @@ class KnockoffPlus(Rule):
 
     @property
     def title(self) -> str: return "knockoff+ threshold" if self.offset else "knockoff threshold"
+    @property
+    def rate(self) -> str: return "FDR" if self.offset else "modified FDR"
     @property
     def any_rate(self) -> bool: return self.offset == 1
 
@@ -321,24 +316,13 @@ class KnockoffPlus(Rule):
                              "the release", f"choose one of {words}")
         if self.statistic is not None: check_statistic(self.statistic, variables)
 
-    def guarantee(self, given, fdr):
-        rate = "FDR" if self.offset else "modified FDR"
-        return Control(rate, fdr, self.kind(given), self.title, given.limit, given.requires, given.caveats)
-
-    def _statistics(self, release, estimate) -> tuple: # W, directions
+    def sizes(self, release, estimate, fdr):
         A, b = release.pair(self.s, estimate=estimate)
         W = evaluate(self.statistic or release.statistic, A, b, release.variables)
         return W, effect_signs(b, release.variables)
 
-    def decide(self, release, estimate, fdr):
-        W, signs = self._statistics(release, estimate)
-        threshold = float(knockoff_threshold(W, fdr, self.offset))
-        return Decision(W, signs, threshold, W >= threshold)
-
-    def decide_open(self, release, estimate):
-        W, signs = self._statistics(release, estimate)
-        threshold, level = map(float, open_threshold(W))
-        return Decision(W, signs, threshold, W >= threshold, level)
+    def cut(self, W, fdr):
+        return open_threshold(W) if fdr == "any" else (knockoff_threshold(W, fdr, self.offset), None)
 
     def bounds(self, release, estimate, W, level): return W, *sign_bounds(W, level)
 
@@ -356,16 +340,13 @@ class KnockoffPlus(Rule):
                 f"about {false} of them may be false ({false}/{found} <= {selection.fdr:g}).")
 
 # %% ../../nbs/4_selection/rules.ipynb #00a00d10
-def _marginal(given: Conditions) -> tuple:
-    "The conditions of a rule that reads variances only"
-    return given.requires if given.marginal is None else given.marginal
-
 @dataclass(frozen=True)
 class _Test(Rule):
     "A rule for tests of estimates, of no effect at all or of effects that do not matter"
     smallest_effect: object = field(default=None, metadata={
         "help": "effects up to this size, in the units of the data, do not matter: a number, "
                 "or one per variable by name"})
+    marginal = True
 
     def __post_init__(self):
         given = self.smallest_effect
@@ -384,50 +365,37 @@ class _Test(Rule):
         if isinstance(self.smallest_effect, dict) and names is not None:
             for name in self.smallest_effect: check_option("smallest_effect", name, list(names))
 
-    def _caveats(self, given: Conditions, *own) -> tuple:
+    def _caveats(self, given: Conditions) -> tuple:
         "What a false discovery is, if not the usual, and what else is to be said"
-        least = self.smallest_effect
-        if not least: return (*own, *given.caveats)
+        least, others = self.smallest_effect, super()._caveats(given)
+        if not least: return others
         size = f"{least:g}" if not isinstance(least, dict) else "what was given for it (" + ", ".join(
             f"{name} {value:g}" for name, value in least.items()) + "; others 0)"
-        return (f"A discovery is false if the absolute value of its coefficient is at most {size}.",
-                *own, *given.caveats)
-
-    def decide(self, release, estimate, fdr):
-        W, signs = _tested(release, estimate, _least_of(self, release))
-        threshold = self._threshold(_with_others(W, release), fdr)
-        return Decision(W, signs, threshold, W >= threshold)
+        return (f"A discovery is false if the absolute value of its coefficient is at most {size}.", *others)
 
 @dataclass(frozen=True)
 class BH(_Test):
     "The Benjamini-Hochberg rule for tests of estimates"
-    name: ClassVar[str] = "bh"
-    title: ClassVar[str] = "Benjamini-Hochberg rule"
-    _threshold: ClassVar = staticmethod(bh_threshold)
+    name = "bh"
+    title = "Benjamini-Hochberg rule"
+    proved = ("For dependent estimates this rate is proved only up to the factor 1 + 1/2 + ... + 1/p.",)
 
     def guarantee(self, given, fdr):
-        caveat = "For dependent estimates this rate is proved only up to the factor 1 + 1/2 + ... + 1/p."
         limit = "not proved" if given.normal == "asymptotic" else given.limit
-        return Control("FDR", fdr, "measured", self.title, limit, _marginal(given),
-                       self._caveats(given, caveat))
+        return replace(super().guarantee(given, fdr), kind="measured", limit=limit)
+
+    def cut(self, W, fdr): return inference.bh_threshold(W, fdr), None
 
 @dataclass(frozen=True)
 class BenjaminiYekutieli(_Test):
     "The Benjamini-Yekutieli rule for tests of estimates"
-    name: ClassVar[str] = "by"
-    title: ClassVar[str] = "Benjamini-Yekutieli rule"
-    any_rate: ClassVar[bool] = True
-    _threshold: ClassVar = staticmethod(by_threshold)
+    name = "by"
+    title = "Benjamini-Yekutieli rule"
+    proved = ("The rule is proved for estimates of any dependence.",)
+    any_rate = True
 
-    def guarantee(self, given, fdr):
-        caveat = "The rule is proved for estimates of any dependence."
-        return Control("FDR", fdr, self.kind(given), self.title, given.limit, _marginal(given),
-                       self._caveats(given, caveat))
-
-    def decide_open(self, release, estimate):
-        W, signs = _tested(release, estimate, _least_of(self, release))
-        threshold, level = open_by_threshold(_with_others(W, release))
-        return Decision(W, signs, threshold, W >= threshold, level)
+    def cut(self, W, fdr):
+        return inference.open_by_threshold(W) if fdr == "any" else (inference.by_threshold(W, fdr), None)
 
     def need(self, m, fdr): return super().need(m, fdr / _harmonic(m))
     def best_rate(self, W): return float(min(super().best_rate(W) * _harmonic(len(W)), 1.0))
@@ -437,8 +405,9 @@ def _harmonic(m: int) -> float: return float((1 / np.arange(1, m + 1)).sum())
 @dataclass(frozen=True)
 class DependentBH(Rule):
     "The dependence-adjusted Benjamini-Hochberg rule for tests of estimates"
-    name: ClassVar[str] = "dbh"
-    title: ClassVar[str] = "dependence-adjusted Benjamini-Hochberg rule"
+    name = "dbh"
+    title = "dependence-adjusted Benjamini-Hochberg rule"
+    proved = ("The rule is proved for normal estimates of any known covariance.",)
 
     def kind(self, given): return None if given.variances_only else given.normal
 
@@ -450,16 +419,11 @@ class DependentBH(Rule):
             raise InputError("rule", self.name, problem,
                              "pass rule='by', which is proved for every dependence, or 'bh'")
 
-    def guarantee(self, given, fdr):
-        caveat = "The rule is proved for normal estimates of any known covariance."
-        return Control("FDR", fdr, self.kind(given), self.title, given.limit, given.requires,
-                       (caveat, *given.caveats))
-
     def decide(self, release, estimate, fdr):
         p = len(release.variables)
         sd = np.sqrt(np.diag(estimate.V)[:p])
         z, C = estimate.beta[:p] / sd, estimate.V[:p, :p] / np.outer(sd, sd)
-        support = dbh_support(z, C, fdr, stream(release.seed, "dbh").random(p))
+        support = inference.dbh_support(z, C, fdr, stream(release.seed, "dbh").random(p))
         W, signs = _tested(release, estimate)
         return Decision(W, signs, float(W[support].min(initial=np.inf)), support)
 
@@ -470,40 +434,43 @@ class DependentBH(Rule):
 # %% ../../nbs/4_selection/rules.ipynb #da11cd97
 _DRAWS = 40 # of knockoffs
 
+class _EValues(Rule):
+    "The e-BH rule"
+    label = "e"
+    _cut_in_words = "e-BH threshold"
+
+    def cut(self, e, fdr): return ebh_threshold(e, fdr), None
+
+    def best_rate(self, e):
+        return float((len(e) / np.maximum(np.sort(e)[::-1], 1e-300) / np.arange(1, len(e) + 1)).min())
+
 @dataclass(frozen=True)
-class EBH(Rule):
+class EBH(_EValues):
     "e-BH with e-values averaged over draws of knockoffs: for tables in which most variables matter"
-    name: ClassVar[str] = "ebh"
-    title: ClassVar[str] = "e-BH rule over many draws of knockoffs"
-    label: ClassVar[str] = "e"
-    knockoffs: ClassVar[bool] = True
+    name = "ebh"
+    title = "e-BH rule over many draws of knockoffs"
+    knockoffs = True
 
     def kind(self, given): return given.signs if given.redraws else None
 
-    def decide(self, release, estimate, fdr):
+    def sizes(self, release, estimate, fdr):
         rng, variables = stream(release.seed, "ebh"), release.variables
         pairs = (release.pair(random_state=rng, estimate=estimate) for _ in range(_DRAWS))
         W = np.array([evaluate(release.statistic, A, b, variables) for A, b in pairs])
-        e = e_values(W, fdr / 2).mean(0)
-        threshold = ebh_threshold(e, fdr)
-        return Decision(e, _tested(release, estimate)[1], threshold, e >= threshold)
+        return e_values(W, fdr / 2).mean(0), _tested(release, estimate)[1]
 
     def least(self, fdr): return int(np.ceil(2 / fdr - 1e-12))
     def need(self, m, fdr): return super().need(m, fdr) * _DOUBLED
 
-    def best_rate(self, W):
-        return float((len(W) / np.maximum(np.sort(W)[::-1], 1e-300) / np.arange(1, len(W) + 1)).min())
-
     def explain(self, selection):
-        return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
-                f"the e-BH threshold at {selection.fdr:g}, on average over {_DRAWS} draws of knockoffs.")
+        return f"{super().explain(selection)[:-1]}, on average over {_DRAWS} draws of knockoffs."
 
 @dataclass(frozen=True)
-class ExactEBH(Rule):
+class ExactEBH(_EValues):
     "e-BH with the e-values of a release that has them: bets on products, no knockoffs"
-    name: ClassVar[str] = "exact"
-    title: ClassVar[str] = "e-BH rule for exact e-values"
-    label: ClassVar[str] = "e"
+    name = "exact"
+    title = "e-BH rule for exact e-values"
+    proved = ("The rule is proved for e-values of any dependence.",)
 
     def kind(self, given): return given.e_values
 
@@ -514,20 +481,9 @@ class ExactEBH(Rule):
                          "normal or bounded columns of a public distribution", "choose another rule")
 
     def guarantee(self, given, fdr):
-        caveat = "The rule is proved for e-values of any dependence."
-        limit = "in finite samples, for any response"
-        return Control("FDR", fdr, given.e_values, self.title, limit, given.requires,
-                       (caveat, *given.caveats))
+        return replace(super().guarantee(given, fdr), limit="in finite samples, for any response")
 
-    def decide(self, release, estimate, fdr):
-        e = release.e_values()
-        threshold = ebh_threshold(e, fdr)
-        return Decision(e, _tested(release, estimate)[1], threshold, e >= threshold)
-
-    def best_rate(self, W): return EBH.best_rate(self, W)
-    def explain(self, selection):
-        return (f"{len(selection)} of {len(selection.W)} variables have e >= T = {selection.threshold:.4g}, "
-                f"the e-BH threshold at {selection.fdr:g}.")
+    def sizes(self, release, estimate, fdr): return release.e_values(), _tested(release, estimate)[1]
 
 # %% ../../nbs/4_selection/rules.ipynb #fab8e3b7
 RULES = {rule.name: rule for rule in (KnockoffPlus, BH, DependentBH, BenjaminiYekutieli, EBH, ExactEBH)}

@@ -906,18 +906,6 @@ def test_a_response_bound_is_compared_with_the_released_square(data):
     assert at(80)["response bound"][0] >= effect >= 1.5
 
 
-def test_the_effect_of_a_bound_is_that_on_the_noise_of_all_rounds(data):
-    "All of it is noise of privacy: with one round, noise falls as the bound does"
-    r = quiet(data, rounds=1)
-    size = float(np.sqrt((r.squares[0] + 2 * r.square_sds[0]) / r.n))
-    found, = diagnosis.response_findings(replace(r, bounds=np.array([30 * size])), 1.0, "harms")
-    assert np.isclose(found.gain, 10)
-    two = replace(r, bounds=np.array([30 * size, 3 * size]), product_sds=np.array([10.0, 1.0]),
-                  **{name: np.repeat(getattr(r, name), 2) for name in ("squares", "square_sds", "clamped")})
-    assert np.isclose(diagnosis.gain(np.sqrt(2 / 1.01), 1.0), np.sqrt(2 / 1.01))
-    assert np.isclose(diagnosis.response_findings(two, 1.0, "harms")[0].gain, max(np.sqrt(2 / 1.01), 1.5))
-
-
 @pytest.mark.parametrize("factor, share, wanted", [(10, 1, 10), (10, 0, 1), (.1, 1, 1), (1e9, .75, 2)])
 def test_a_gain_is_limited_by_what_is_not_noise_of_privacy(factor, share, wanted):
     assert np.isclose(diagnosis.gain(factor, share), wanted)

@@ -330,7 +330,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     place.write_text("the old one")
     def fails(*args, **kwargs): raise KeyboardInterrupt
     with monkeypatch.context() as patch:
-        patch.setattr("dp_knockoff.practice.report.plot_selection", fails)
+        patch.setattr("dp_knockoff.practice.report.plots.plot_selection", fails)
         with pytest.raises(KeyboardInterrupt): write_report(made("none"), place)
     assert place.read_text() == "the old one" and [path.name for path in tmp_path.iterdir()] == ["r.html"]
     with monkeypatch.context() as patch:
