@@ -227,6 +227,32 @@ def test_links_to_places(link, good):
     assert bool(complaints(books(tagged(), text))) != good
 
 
+def test_numbers_follow_the_order_of_reading():
+    first = tagged("prop-thing-7", "Lemma 20.1", "ours")
+    second = tagged("prop-thing-1", "Theorem 20.2", "known", cite="barber2015")
+    assert complaints(books(first, second), []) == []
+    assert len(complaints(books(second, first), [])) == 2
+    names = paper_map.our_names(tags.read(books(second, first)))
+    renewed = "\n".join(paper_map.numbered(text, names) for text in (second, first))
+    assert "name: Theorem 20.1" in renewed and "> **Theorem 20.1**" in renewed and "**Lemma 20.2**" in renewed
+
+
+@pytest.mark.parametrize("text, good", [
+    ("By Lemma 20.1", True), ("By Lemma 20.2", False), ("By Theorem 20.1", False), ("By Lemma 99", True),
+])
+def test_statements_are_mentioned_by_their_names(text, good):
+    assert bool(complaints(books(tagged("prop-thing-1", "Lemma 20.1", "ours"), text), [])) != good
+
+
+@pytest.mark.parametrize("text, renewed", [
+    ("[10.6](a.ipynb#prop-a-6)", "[10.4](a.ipynb#prop-a-6)"),
+    ("[Theorems 10.6](#prop-a-6) and", "[Theorems 10.4](#prop-a-6) and"),
+    ("[Section 10.6](#prop-a-6)", "[Section 10.6](#prop-a-6)"), ("[10.6](#prop-b-6)", "[10.6](#prop-b-6)"),
+])
+def test_links_get_the_numbers_of_what_they_lead_to(text, renewed):
+    assert paper_map.numbered(text, {"prop-a-6": "Theorem 10.4"}) == renewed
+
+
 # The map
 
 
