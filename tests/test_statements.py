@@ -3,6 +3,7 @@
 The checks are functions from plain data to sentences; each is shown a small book with one mistake.
 """
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import bibliography
 import boxes
 import latex
+import notebooks as nbs
 import paper_map
 import reference
 import statements
@@ -251,6 +253,25 @@ def test_statements_are_mentioned_by_their_names(text, good):
 ])
 def test_links_get_the_numbers_of_what_they_lead_to(text, renewed):
     assert paper_map.numbered(text, {"prop-a-6": "Theorem 10.4"}) == renewed
+
+
+@pytest.mark.parametrize("formula, good", [
+    ("$S = \\mathrm{diag}(s)$", True), ("$S = \\sum_i z_iz_i^\\top$", False), ("$q = .2$", True),
+    ("$q = a/b$", False), ("$$ T = [I, m] $$", False), ("$$ T = \\min\\{t\\} $$", True), ("$T_j = a$", True),
+    ("$\\kappa = c$", False), ("$\\kappa_k = c$", True), ("$R = T = 2$", True),
+])
+def test_letters_keep_their_meaning(formula, good):
+    assert bool(complaints(books(tagged(), formula))) != good
+
+
+def test_the_book_is_short():
+    "At most 25 chapters and 40,000 words of prose beside formulas, code and tags"
+    chapters = {stem: book for stem, book in nbs.books().items() if stem[:2].isdigit()}
+    prose = " ".join(line for book in chapters.values() for cell in book["cells"]
+                     if cell["cell_type"] == "markdown"
+                     for line in [re.sub(r"(?s)<!--.*?-->|<a id.*?</a>|```.*?```|\$\$.*?\$\$|\$[^$]*\$", " ",
+                                         cell["source"])])
+    assert len(chapters) <= 25 and 10_000 < len(prose.split()) < 40_000
 
 
 # The map

@@ -26,6 +26,12 @@ VERDICTS = tuple(paper_map.SAID)  # what a verdict starts with
 PROP = re.compile(r"prop-([a-z0-9-]+)-\d+")
 INSISTS = re.compile(r"_?(assert|attack|refus|fires|neighbour_search|audit|raises)")  # calls that can fail
 MENTION = re.compile(r"(?:Theorem|Lemma|Proposition|Corollary|Definition) (?:\d\d|A\d)\.\d+")
+MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
+MEANS = {  # letters of appendix A3 -> what may stand behind "letter =": a value of that meaning, or a number
+    "S": r"\\mathrm\{diag\}|\\lambda", "s": r"\\lambda", "T": r"\\min|\\infty|t_", "W": r"\\mathbf f",
+    "B": "", "q": "", r"\\kappa": "", r"\\mu": r"\\sqrt",
+}
+OTHERWISE = {"estimate": "TW", "products_method": r"\\kappa", "law_tests": "s", "link": "s"}  # to be renamed
 FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 
 
@@ -35,7 +41,7 @@ def checks(books: dict, paper: list, names: dict) -> list:
     return [*wrong_tags(found), *wrong_names(found), *wrong_text(found), *repeated(found),
             *wrong_sources(found, books), *unknown_code(found, names), *wrong_attacks(found, books),
             *missing(found, paper), *wrong_labels(found, paper), *wrong_anchors(found), *open_proofs(books),
-            *wrong_links(books, found), *wrong_mentions(books, found)]
+            *wrong_links(books, found), *wrong_mentions(books, found), *wrong_letters(books)]
 
 
 def where(one: tags.Statement) -> str:
@@ -213,6 +219,25 @@ def wrong_mentions(books: dict, found: list) -> list:
     named = {one.name for one in found}
     return [f"nbs/{nbs.file_of(stem)}, cell {cell['id']}: there is no {name}" for stem, book in books.items()
             for cell in book["cells"] for name in MENTION.findall(cell["source"]) if name not in named]
+
+
+def wrong_letters(books: dict) -> list:
+    'A letter of appendix A3 gets no other meaning: no formula begins with "letter = something else"'
+    wrong = []
+    for stem, book in books.items():
+        kept = [letter for letter in MEANS if letter not in OTHERWISE.get(nbs.name_of(stem), "")]
+        for name, source in ((cell["id"], cell["source"]) for cell in book["cells"]
+                             if cell["cell_type"] == "markdown"):
+            formulas = [(display or inline).strip() for display, inline in MATH.findall(source)]
+            wrong += [f"nbs/{nbs.file_of(stem)}, cell {name}: {letter} has another meaning in {formula[:30]}"
+                      for formula in formulas for letter in kept if redefines(formula, letter)]
+    return wrong
+
+
+def redefines(formula: str, letter: str) -> bool:
+    "Does it begin with the letter, made equal to neither a number nor a value of its meaning?"
+    meaning = "|".join(filter(None, (r"[-.\d]", MEANS[letter])))
+    return bool(re.match(rf"{letter}\s*=(?!\s*(?:{meaning}))", formula))
 
 
 def places(book: dict) -> set:
