@@ -3,6 +3,7 @@
 The checks are functions from plain data to sentences; each is shown a small book with one mistake.
 """
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import bibliography
 import boxes
 import latex
+import notebooks as nbs
 import paper_map
 import reference
 import statements
@@ -225,6 +227,51 @@ def test_a_proof_may_go_on_in_a_later_cell():
 def test_links_to_places(link, good):
     text = f'See [it]({link}).\n\n<a id="barber2015"></a>Barber (2015)'
     assert bool(complaints(books(tagged(), text))) != good
+
+
+def test_numbers_follow_the_order_of_reading():
+    first = tagged("prop-thing-7", "Lemma 20.1", "ours")
+    second = tagged("prop-thing-1", "Theorem 20.2", "known", cite="barber2015")
+    assert complaints(books(first, second), []) == []
+    assert len(complaints(books(second, first), [])) == 2
+    names = paper_map.our_names(tags.read(books(second, first)))
+    renewed = "\n".join(paper_map.numbered(text, names) for text in (second, first))
+    assert "name: Theorem 20.1" in renewed and "> **Theorem 20.1**" in renewed and "**Lemma 20.2**" in renewed
+
+
+@pytest.mark.parametrize("text, good", [
+    ("By Lemma 20.1", True), ("By Lemma 20.2", False), ("By Theorem 20.1", False), ("By Lemma 99", True),
+])
+def test_statements_are_mentioned_by_their_names(text, good):
+    assert bool(complaints(books(tagged("prop-thing-1", "Lemma 20.1", "ours"), text), [])) != good
+
+
+@pytest.mark.parametrize("text, renewed", [
+    ("[10.6](a.ipynb#prop-a-6)", "[10.4](a.ipynb#prop-a-6)"),
+    ("[Theorems 10.6](#prop-a-6) and", "[Theorems 10.4](#prop-a-6) and"),
+    ("[Section 10.6](#prop-a-6)", "[Section 10.6](#prop-a-6)"), ("[10.6](#prop-b-6)", "[10.6](#prop-b-6)"),
+])
+def test_links_get_the_numbers_of_what_they_lead_to(text, renewed):
+    assert paper_map.numbered(text, {"prop-a-6": "Theorem 10.4"}) == renewed
+
+
+@pytest.mark.parametrize("formula, good", [
+    ("$S = \\mathrm{diag}(s)$", True), ("$S = \\sum_i z_iz_i^\\top$", False), ("$q = .2$", True),
+    ("$q = a/b$", False), ("$$ T = [I, m] $$", False), ("$$ T = \\min\\{t\\} $$", True), ("$T_j = a$", True),
+    ("$\\kappa = c$", False), ("$\\kappa_k = c$", True), ("$R = T = 2$", True),
+])
+def test_letters_keep_their_meaning(formula, good):
+    assert bool(complaints(books(tagged(), formula))) != good
+
+
+def test_the_book_is_short():
+    "At most 25 chapters and 40,000 words of prose beside formulas, code, tags and targets of links"
+    chapters = {stem: book for stem, book in nbs.books().items() if stem[:2].isdigit()}
+    beside = re.compile(r"<!--.*?-->|<a id.*?</a>|```.*?```|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)", re.DOTALL)
+    prose = [beside.sub(" ", cell["source"]) for book in chapters.values() for cell in book["cells"]
+             if cell["cell_type"] == "markdown"]
+    words = [word for text in prose for word in text.split() if any(map(str.isalnum, word))]
+    assert len(chapters) <= 25 and 10_000 < len(words) < 40_000
 
 
 # The map

@@ -68,12 +68,6 @@ def number_of(stem: str) -> str:
     return match[1] if match else ""
 
 
-def chapter_page(stem: str) -> str:
-    "The chapter that a page belongs to: 11_sensitivity for a1_sensitivity_proofs, else itself"
-    name = name_of(stem).removesuffix("_proofs")
-    return stem if name == name_of(stem) else path_of(name).stem
-
-
 def is_guide(stem: str) -> bool:
     "Is this a page of the developer guide: validators, file formats, tools?"
     return reading_order(folder_of(path_of(stem)), stem)[0]

@@ -37,24 +37,27 @@ def anchored(source: str) -> str:
 
 def numbered(source: str, names: dict) -> str:
     "A markdown cell whose boxes and links call our statements by their names {id: name}"
-    for name in re.findall(r"(?m)^(?:> ?)?id: (prop-[\w-]+)$", source):
-        called = re.search(rf"id: {name}\n(?:> ?)?name: (.+)", source)
-        if called and name in names and called[1] != names[name]:
-            source = source.replace(f"name: {called[1]}\n", f"name: {names[name]}\n")
-            source = source.replace(f"**{called[1]}**", f"**{names[name]}**")
+    called = dict(re.findall(r"(?m)^(?:> ?)?id: (prop-[\w-]+)\n(?:> ?)?name: (.+)$", source))
+    renamed = {old: names.get(key, old) for key, old in called.items()}
+    def box(match): return f"{match[1]}{renamed.get(match[2], match[2])}{match[3]}"
+    source = re.sub(r"(?m)^((?:> ?)?name: )(.+)($)", box, source)
+    source = re.sub(r"(\*\*)([A-Z][a-z]+ \w+\.\d+)(\*\*)", box, source)
     def link(match):
-        kind, name = match[1], names.get(match[3], "")
-        return f"[{name}]({match[2]}#{match[3]})" if name.startswith(f"{kind} ") else match[0]
-    return re.sub(r"\[([A-Z][a-z]+) [a-z\d_]+\.\d+\]\(([^)#\s]*)#(prop-[\w-]+)\)", link, source)
+        kind, _, number = names.get(match[3], "").partition(" ")
+        fits = kind and match[1].rstrip("s ") in ("", kind)
+        return f"[{match[1]}{number}]({match[2]}#{match[3]})" if fits else match[0]
+    return re.sub(r"\[((?:[A-Z][a-z]+ )?)\w+\.\d+\]\(([^)#\s]*)#(prop-[\w-]+)\)", link, source)
 
 
 def our_names(found: list) -> dict:
-    "What statements that are not the paper's are called: {prop-thing-2 in chapter 12: Theorem 12.2}"
-    ours = [one for one in found if one.source in ("known", "ours")]
-    chapters = {page: nbs.number_of(nbs.chapter_page(page)) or nbs.name_of(page)
-                for page in {one.page for one in ours}}
-    return {one.id: f"{one.name.partition(' ')[0]} {chapters[one.page]}.{one.id.rpartition('-')[2]}"
-            for one in ours}
+    "What statements that are not the paper's are called: the second on page 12 is Theorem 12.2"
+    seen, names = Counter(), {}
+    for one in found:
+        if one.source not in ("known", "ours"): continue
+        seen[one.page] += 1
+        page = (nbs.number_of(one.page) or nbs.name_of(one.page)).upper()
+        names[one.id] = f"{one.name.partition(' ')[0]} {page}.{seen[one.page]}"
+    return names
 
 
 def box_link(one: tags.Statement) -> str: return f"{nbs.file_of(one.page)}#{one.id}"

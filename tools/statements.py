@@ -23,18 +23,25 @@ import tags
 
 SOURCES = ("paper", "known", "ours")
 VERDICTS = tuple(paper_map.SAID)  # what a verdict starts with
-PROP = re.compile(r"prop-([a-z0-9-]+)-(\d+)")
+PROP = re.compile(r"prop-([a-z0-9-]+)-\d+")
 INSISTS = re.compile(r"_?(assert|attack|refus|fires|neighbour_search|audit|raises)")  # calls that can fail
+MENTION = re.compile(r"(?:Theorem|Lemma|Proposition|Corollary|Definition) (?:\d\d|A\d)\.\d+")
+MATH = re.compile(r"\$\$(.+?)\$\$|\$([^$]+)\$", re.DOTALL)
+MEANS = {  # letters of appendix A3 -> what may stand behind "letter =": a value of that meaning, or a number
+    "S": r"\\mathrm\{diag\}|\\lambda", "s": r"\\lambda", "T": r"\\min|\\infty|t_", "W": r"\\mathbf f",
+    "B": "", "q": "", r"\\kappa": "", r"\\mu": r"\\sqrt",
+}
+OTHERWISE = {"estimate": "TW", "products_method": r"\\kappa", "law_tests": "s"}  # to be renamed
 FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 
 
 def checks(books: dict, paper: list, names: dict) -> list:
     "Everything that is wrong; `names` {module: its public names}"
     found = tags.read(books)
-    return [*wrong_tags(found), *wrong_text(found), *repeated(found), *wrong_sources(found, books),
-            *unknown_code(found, names), *wrong_attacks(found, books), *missing(found, paper),
-            *wrong_labels(found, paper), *wrong_anchors(found), *open_proofs(books),
-            *wrong_links(books, found)]
+    return [*wrong_tags(found), *wrong_names(found), *wrong_text(found), *repeated(found),
+            *wrong_sources(found, books), *unknown_code(found, names), *wrong_attacks(found, books),
+            *missing(found, paper), *wrong_labels(found, paper), *wrong_anchors(found), *open_proofs(books),
+            *wrong_links(books, found), *wrong_mentions(books, found), *wrong_letters(books)]
 
 
 def where(one: tags.Statement) -> str:
@@ -51,18 +58,22 @@ def wrong_tags(found: list) -> list:
         said += [f"{line!r} is no field" for line in one.unknown]
         if one.source not in ("", *SOURCES): said.append(f"the source {one.source!r} is none of {SOURCES}")
         if one.verdict and one.word not in VERDICTS: said.append(f"it is none of the verdicts {VERDICTS}")
-        wrong += [f"{where(one)}: {text}" for text in [*said, *wrong_number(one)]]
+        wrong += [f"{where(one)}: {text}" for text in [*said, *wrong_ids(one)]]
     return wrong
 
 
-def wrong_number(one: tags.Statement) -> list:
-    "What is not the paper's is prop-name-k in the notebook of that name, and called NN.k in chapter NN"
+def wrong_ids(one: tags.Statement) -> list:
+    "What is not the paper's is prop-name-k in the notebook of that name, or in its appendix, name_proofs"
     if one.source not in ("known", "ours"): return []
-    home = nbs.chapter_page(one.page)
-    page, number = nbs.name_of(home).replace("_", "-"), PROP.fullmatch(one.id)
-    if not number or number[1] != page: return [f"the id is not prop-{page}-k"]
-    chapter = nbs.number_of(home) or nbs.name_of(home)
-    return [] if one.name.endswith(f" {chapter}.{number[2]}") else [f"it is called {one.name!r}"]
+    page, named = nbs.name_of(one.page).removesuffix("_proofs").replace("_", "-"), PROP.fullmatch(one.id)
+    return [] if named and named[1] == page else [f"the id is not prop-{page}-k"]
+
+
+def wrong_names(found: list) -> list:
+    "What is not the paper's is called NN.k, the k-th on the page NN: numbers follow the order of reading"
+    names = paper_map.our_names(found)
+    return [f"{where(one)}: it is called {one.name!r}, not {names[one.id]!r}" for one in found
+            if one.name != names.get(one.id, one.name)]
 
 
 def wrong_text(found: list) -> list:
@@ -201,6 +212,32 @@ def wrong_links(books: dict, found: list) -> list:
                 if link[2] not in there.get(page, ()):
                     wrong.append(f"nbs/{nbs.file_of(stem)}, cell {name}: {page}.ipynb has no #{link[2]}")
     return wrong
+
+
+def wrong_mentions(books: dict, found: list) -> list:
+    "Text, code and docstrings speak of statements by names that these have"
+    named = {one.name for one in found}
+    return [f"nbs/{nbs.file_of(stem)}, cell {cell['id']}: there is no {name}" for stem, book in books.items()
+            for cell in book["cells"] for name in MENTION.findall(cell["source"]) if name not in named]
+
+
+def wrong_letters(books: dict) -> list:
+    'A letter of appendix A3 gets no other meaning: no formula begins with "letter = something else"'
+    wrong = []
+    for stem, book in books.items():
+        kept = [letter for letter in MEANS if letter not in OTHERWISE.get(nbs.name_of(stem), "")]
+        for name, source in ((cell["id"], cell["source"]) for cell in book["cells"]
+                             if cell["cell_type"] == "markdown"):
+            formulas = [(display or inline).strip() for display, inline in MATH.findall(source)]
+            wrong += [f"nbs/{nbs.file_of(stem)}, cell {name}: {letter} has another meaning in {formula[:30]}"
+                      for formula in formulas for letter in kept if redefines(formula, letter)]
+    return wrong
+
+
+def redefines(formula: str, letter: str) -> bool:
+    "Does it begin with the letter, made equal to neither a number nor a value of its meaning?"
+    meaning = "|".join(filter(None, (r"[-.\d]", MEANS[letter])))
+    return bool(re.match(rf"{letter}\s*=(?!\s*(?:{meaning}))", formula))
 
 
 def places(book: dict) -> set:

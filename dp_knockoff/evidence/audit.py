@@ -159,7 +159,7 @@ def _distances(first, second) -> np.ndarray:
     return np.array([one(a, b) for a, b in zip(first, second, strict=True)])
 
 def _choice_mu(epsilon: float) -> float:
-    "The Gaussian ratio that covers a choice whose log likelihood ratio has this range (Theorem 19.5)"
+    "The Gaussian ratio that covers a choice whose log likelihood ratio has this range (Theorem 19.3)"
     from scipy.special import expit, ndtri
     return float(2 * ndtri(expit(epsilon / 2)))
 

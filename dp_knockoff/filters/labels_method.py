@@ -118,9 +118,9 @@ class LabelsRelease(_Promise, CanonicalRelease):
 
     def collinear(self) -> list: # of (name, name, correlation), the closest first
         "Pairs of columns that can hardly be distinguished"
-        p, S = len(self.columns), self.gram
-        if self.intercept: S = S - np.outer(S[-1], S[-1]) / S[-1, -1] # adjusted for the column of ones
-        return collinear_pairs(self.columns, S[:p, :p])
+        p, G = len(self.columns), self.gram
+        if self.intercept: G = G - np.outer(G[-1], G[-1]) / G[-1, -1] # adjusted for the column of ones
+        return collinear_pairs(self.columns, G[:p, :p])
 
     def findings(self, estimate=None) -> list: # of Finding
         "Columns of different units or far means, and a response bound far above what the model explains"
@@ -131,9 +131,9 @@ class LabelsRelease(_Promise, CanonicalRelease):
 
     def _response_size(self) -> float:
         "Root mean square of the responses, at most: of the fit, without its own noise, and of the residuals"
-        S, noise = self.gram, self.gram @ self.V
-        fit = self.beta @ S @ self.beta - np.trace(noise)
-        unsure = np.sqrt(2 * np.trace(noise @ noise) + 4 * max(self.beta @ noise @ S @ self.beta, 0.0))
+        G, noise = self.gram, self.gram @ self.V
+        fit = self.beta @ G @ self.beta - np.trace(noise)
+        unsure = np.sqrt(2 * np.trace(noise @ noise) + 4 * max(self.beta @ noise @ G @ self.beta, 0.0))
         return float(np.sqrt(max(fit + 2 * unsure, 0.0) / self.n + self.sigma**2))
 
     def in_units(self) -> tuple:
@@ -217,11 +217,11 @@ class LabelsMethod(_Promise, Method):
         scale = self.rows_per_person * sensitivity / mu * ROUND_UP
         b = sampler.lattice(m.sums[:-1, -1], scale, "products") * step
         product_sd = float(scale * step)
-        S = m.XtX
+        G = m.XtX
         noise = self.sigma**2 * sums.N + product_sd**2 * np.eye(m.p)
-        V = np.linalg.solve(S, np.linalg.solve(S, noise).T)
-        beta = np.linalg.solve(S, b)
+        V = np.linalg.solve(G, np.linalg.solve(G, noise).T)
+        beta = np.linalg.solve(G, b)
         return LabelsRelease(source.names, m.n, self.budget, b, beta, (V + V.T) / 2,
                              product_sd, self.sigma, self.intercept, sampler.name,
-                             not sampler.private, self.rows_per_person, S, float(self.response_bound),
+                             not sampler.private, self.rows_per_person, G, float(self.response_bound),
                              source.groups, self.response_center)

@@ -102,7 +102,7 @@ def sign_bounds(
     W: np.ndarray, # p statistics
     level: float,  # 1 - alpha
 ) -> tuple:        # cuts, and the largest numbers of nulls with W beyond each, all at once
-    "Theorem 06.14: upper bounds on the number of nulls beyond each cut, from the signs"
+    "Theorem 06.9: upper bounds on the number of nulls beyond each cut, from the signs"
     most = _most_heads(len(W), 1 - level)
     cuts = np.append(np.sort(-W[W < 0])[::-1], 0.0)
     return cuts, most[:len(cuts)]

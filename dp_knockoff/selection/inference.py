@@ -227,7 +227,7 @@ def noise_bounds(
     null: np.ndarray,    # (draws, p): see `null_pvalues`
     level: float,        # 1 - alpha
 ) -> tuple:              # cuts, and how many nulls at most have -pvalue above each, all together
-    "Theorem 10.7: what known noise says about the number of nulls with small p-values"
+    "Theorem 10.5: what known noise says about the number of nulls with small p-values"
     r = int((1 - level) * (len(null) + 1) + 1e-9)
     if r < 1:
         raise InputError("level", level, f"is too close to 1 for {len(null)} draws", "pass at most 0.999")

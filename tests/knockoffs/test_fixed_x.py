@@ -162,7 +162,7 @@ def test_a_singular_design_has_no_knockoffs():
 
 
 def test_a_knockoff_is_on_a_par_with_a_null_and_a_shuffled_copy_is_not():
-    "Proposition 20.1: the mean products of a null that is correlated with a signal"
+    "Proposition 04.1: the mean products of a null that is correlated with a signal"
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 3)) @ np.linalg.cholesky(ar1(3, .7)).T
     X1, Xk, _ = explicit_knockoffs(X, rng.standard_normal(100), s="mvr", random_state=0)

@@ -79,7 +79,7 @@ def test_the_lasso_of_a_singular_and_symmetric_design_is_antisymmetric(penalty):
 
 
 def test_sums_and_differences_of_products_are_independent():
-    "Proposition 21.4: d has mean s beta, variance 2 s and nothing to do with the sums"
+    "Proposition 05.5: d has mean s beta, variance 2 s and nothing to do with the sums"
     rng = np.random.default_rng(0)
     Sigma, beta = ar1(3, .6), np.array([1.0, 0, -.5])
     s = choose_s(Sigma, "mvr")
