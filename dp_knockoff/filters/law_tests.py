@@ -37,7 +37,8 @@ from ..selection.release import Estimate
 from ..selection.rules import BH, Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'LawTestsMethod']
+__all__ = ['MANY', 'Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'law_shares',
+           'LawTestsMethod']
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00010
 _CUT = 4.0       # standard deviations to which columns without symmetry are cut: R grows with it
@@ -329,20 +330,28 @@ class _Pass:
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00013
 _SQUARE, _COUNT, _CENTRE = .04, .02, .02 # shares of a round: square, count, and sum if a round follows
 
+def law_noise(
+    mu: float,  # what a round may spend
+    last: bool, # does none follow?
+) -> dict:      # part -> standard deviation, where the bounds are 1
+    "The noise of a round: on products, square, count, and on the sum if a round follows"
+    shares = dict(products=1 - _SQUARE - _COUNT - (not last) * _CENTRE, square=_SQUARE, clamped=_COUNT)
+    moved = dict(products=2, square=1, total=2, clamped=1) # by replacing a row
+    if not last: shares["total"] = _CENTRE
+    return {name: moved[name] / (mu * np.sqrt(share)) for name, share in shares.items()}
+
 def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: int) -> tuple:
     "What a round releases, as arrays with one entry; and the sum, with its noise, if a round follows"
-    whole = 2.0**BITS
-    shares = dict(products=1 - _SQUARE - _COUNT - (not last) * _CENTRE, square=_SQUARE, total=_CENTRE)
-    moved = dict(products=2 * whole**2, square=whole**2, total=2 * whole) # by replacing a row, in steps
+    whole, noise = 2.0**BITS, law_noise(mu, last)
+    steps = dict(products=whole**2, square=whole**2, total=whole)
     unit = dict(products=step.known.R * step.bound / (whole**2 * _BELOW), square=(step.bound / whole)**2,
                 total=step.bound / whole)
-    found = {}
-    for name in ("products", "square", *([] if last else ["total"])):
-        sd = moved[name] / (mu * np.sqrt(shares[name])) * ROUND_UP
+    found, clamped_sd = {}, noise.pop("clamped")
+    for name in noise:
+        sd = noise[name] * steps[name] * ROUND_UP
         noisy = sampler.lattice(np.asarray(getattr(sums, name)), sd, f"{name} {k}")
         many = name if name == "products" else name + "s"
         found |= {many: noisy * unit[name], f"{name.removesuffix('s')}_sds": sd * unit[name]}
-    clamped_sd = 1 / (mu * np.sqrt(_COUNT))
     clamped = noisy_count(sums.clamped, clamped_sd, sampler, f"clamped residuals {k}")
     found |= dict(clamped=clamped, clamped_sd=clamped_sd, ns=sums.n, bounds=step.bound, starts=step.gamma,
                   centers=step.center)
@@ -359,38 +368,43 @@ _LEAST_SLOPE = .05  # of what clamping leaves: never taken for less
 _CHANCES = .02, .05, .1, .2, .3, .5, .8 # of an effect, for starts
 _SCALES = .3, 1.0, 3.0, 10.0, 30.0      # of their variances, over the mean square of all estimates
 
-def _shrunk(b: np.ndarray, v: np.ndarray) -> tuple: # (p,), (p,)
+def _shrunk(b: np.ndarray, v: np.ndarray) -> tuple: # (..., p) each
     "Posterior means and variances of effects, most of them zero, the others normal: empirical Bayes"
-    best = -np.inf
-    for chance in _CHANCES:
-        for wide in np.mean(b**2) * np.array(_SCALES) + 1e-300:
-            none = np.log(1 - chance) - b**2 / (2 * v) - np.log(v) / 2
-            some = np.log(chance) - b**2 / (2 * (v + wide)) - np.log(v + wide) / 2
-            both = np.logaddexp(none, some)
-            if both.sum() > best: best, sure, kept = both.sum(), np.exp(some - both), wide / (v + wide)
+    def likely(chance, wide):
+        none = np.log(1 - chance) - b**2 / (2 * v) - np.log(v) / 2
+        some = np.log(chance) - b**2 / (2 * (v + wide)) - np.log(v + wide) / 2
+        return some, np.logaddexp(none, some)
+
+    size = np.mean(b**2, axis=-1, keepdims=True)
+    tried = np.array([(chance, scale) for chance in _CHANCES for scale in _SCALES])
+    fits = [likely(chance, size * scale + 1e-300)[1].sum(-1) for chance, scale in tried]
+    chance, scale = np.moveaxis(tried[np.argmax(fits, axis=0)], -1, 0)[..., None]
+    wide = size * scale + 1e-300
+    some, both = likely(chance, wide)
+    sure, kept = np.exp(some - both), wide / (v + wide)
     mean = b * kept
     return sure * mean, sure * (kept * v + mean**2) - (sure * mean)**2
 
-class _LawRounds:
-    "What is computed from the releases of one or several rounds, at one or several sites"
+class LawRounds:
+    "What is computed from the rounds of a release, at one or several sites; or of a batch of such releases"
     @property
-    def _inside(self) -> np.ndarray: # (rounds,)
+    def _inside(self) -> np.ndarray: # (rounds, ...)
         return np.clip(1 - self.clamped / self.ns, _LEAST_INSIDE, 1.0)
     @property
-    def _square(self) -> np.ndarray: # (rounds,): weighted mean square over the squared bound
+    def _square(self) -> np.ndarray: # (rounds, ...): weighted mean square over the squared bound
         return np.clip((self.squares + self.square_sds / 2) / (self.ns * self.bounds**2),
                        _LEAST_SQUARE * self.r2, self.r2)
     @property
-    def spread(self) -> np.ndarray: # (rounds,)
+    def spread(self) -> np.ndarray: # (rounds, ...)
         "Standard deviations of residuals, as if they were normal"
         return self.bounds * before_clamping(self._square / self.r2)[0]
 
-    def _each(self) -> tuple: # (rounds, p) each: estimates, sds of noise, sds of sampling errors
-        scale = (self.ns * self._inside)[:, None] * self.g
-        sampling = (np.sqrt(self._square * self.ns / self.r2) * self.bounds)[:, None] * np.sqrt(self.m2)
-        return self.products / scale, self.product_sds[:, None] / scale, sampling / scale
+    def _each(self) -> tuple: # (rounds, ..., p) each: estimates, sds of noise, sds of sampling errors
+        scale = (self.ns * self._inside)[..., None] * self.g
+        sampling = (np.sqrt(self._square * self.ns / self.r2) * self.bounds)[..., None] * np.sqrt(self.m2)
+        return self.products / scale, self.product_sds[..., None] / scale, sampling / scale
 
-    def _together(self, estimates, noise, sampling) -> tuple: # (p,), (p,)
+    def _together(self, estimates, noise, sampling) -> tuple: # (..., p) each
         "Estimates and variances: rounds of a site share its rows, sites are independent"
         found = []
         for site in np.unique(self.sites):
@@ -402,53 +416,54 @@ class _LawRounds:
         weights = 1 / v / (1 / v).sum(0)
         return (weights * e).sum(0), 1 / (1 / v).sum(0)
 
-    def tests(self) -> tuple: # (p,), (p,)
+    def tests(self) -> tuple: # (..., p) each
         "Estimates that are tested, and their variances: linear in the products"
         return self._together(*self._each())
 
-    def effects(self) -> tuple: # (p,), (p,)
+    def effects(self) -> tuple: # (..., p) each
         "Estimates and variances for intervals: what clamping took from an effect added back is undone"
         estimates, noise, sampling = self._each()
         spread = self.spread
         found = self._unclamped(estimates, spread)
         wider = before_clamping((self._square + self.square_sds / (self.ns * self.bounds**2)) / self.r2)[0]
         unsure = self._unclamped(estimates, self.bounds * wider) - found # of the square, and of the count
-        count = found * (self.clamped_sd / (self.ns * self._inside))[:, None]
-        h = 1e-3 * spread[:, None]
+        count = found * (self.clamped_sd / (self.ns * self._inside))[..., None]
+        h = 1e-3 * spread[..., None]
         slope = (self._clamped(found + h, spread) - self._clamped(found - h, spread)) / (2 * h)
         noise, sampling = (part / np.maximum(slope, _LEAST_SLOPE) for part in (noise, sampling))
-        lost = np.where(2 * np.abs(self.starts) > self.bounds[:, None], _NOTHING, 1.0) # little but a sign
+        lost = np.where(2 * np.abs(self.starts) > self.bounds[..., None], _NOTHING, 1.0) # little but a sign
         return self._together(found, lost * np.sqrt(noise**2 + unsure**2 + count**2), sampling)
 
-    def _clamped(self, effects, spread) -> np.ndarray: # (rounds, p)
+    def _clamped(self, effects, spread) -> np.ndarray: # (rounds, ..., p)
         "What clamping leaves of effects whose own part was added back to residuals of this spread"
-        spread, bounds = spread[:, None], self.bounds[:, None]
+        spread, bounds = spread[..., None], self.bounds[..., None]
         wide = np.sqrt(np.maximum(spread**2 + 2 * effects * self.starts - self.starts**2, spread**2 / 4))
         return effects * clamped_normal(bounds / wide)[0] / clamped_normal(bounds / spread)[0]
 
-    def _unclamped(self, estimates, spread) -> np.ndarray: # (rounds, p)
+    def _unclamped(self, estimates, spread) -> np.ndarray: # (rounds, ..., p)
         "The effects of which clamping leaves these estimates, near the start as residuals are no wider"
-        low, high = self.starts - 2 * spread[:, None], self.starts + 2 * spread[:, None]
+        low, high = self.starts - 2 * spread[..., None], self.starts + 2 * spread[..., None]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             below = self._clamped(middle, spread) < estimates
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.where(self.starts == 0, estimates, (low + high) / 2)
 
-    def next_start(self, f: float, largest: float, total: float, total_sd: float) -> tuple:
+    def next_start(self, f: float, largest: float, total, total_sd) -> tuple:
         "Where a further round starts, at what it clamps, and the centre that the sum suggests"
         effects, variances = self.effects()
         start, left = _shrunk(effects, variances)
         step = start - self.starts[-1]
-        explained = step @ (step if not self.H.size else self.H @ step)
+        fit = step if not self.H.size else (self.H @ step[..., None])[..., 0]
+        explained = (step[..., None, :] @ fit[..., None])[..., 0, 0]
         spread2 = self.spread[-1]**2
-        predicted = max(spread2 - explained, left.sum(), spread2 / _NARROWING**2)
+        predicted = np.maximum(np.maximum(spread2 - explained, left.sum(-1)), spread2 / _NARROWING**2)
         inside = self.ns[-1] * self._inside[-1]
         mean = total / inside
         sampling2 = self._square[-1] / self.r2 * self.ns[-1] * self.bounds[-1]**2
         unsure = (total_sd**2 + sampling2) / inside**2
-        center = self.centers[-1] + mean * max(0.0, 1 - 2 * unsure / max(mean**2, 1e-300))
-        return start, min(largest, f * float(np.sqrt(predicted))), center
+        center = self.centers[-1] + mean * np.maximum(0.0, 1 - 2 * unsure / np.maximum(mean**2, 1e-300))
+        return start, np.minimum(largest, f * np.sqrt(predicted)), center
 
     def e_values(self) -> np.ndarray: # (variables,)
         "One round: of mean at most 1 for a null, for every n and every response"
@@ -464,7 +479,7 @@ class _LawRounds:
         return np.bincount(index, e) / np.bincount(index)
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00061
-_MANY = 200        # variables from which on some are chosen before they are measured
+MANY = 200        # variables from which on some are chosen before they are measured
 _SCREEN = .75      # share of mu^2 for the choice: whatever is chosen is then seen with much less
 _SCORE = .5        # standard deviations to which residuals are cut for scores
 _LEAST_CHOSEN = 20 # variables
@@ -547,7 +562,7 @@ class _Promise:
                           limit="for any response; asymptotic in one round", caveats=(chosen,) * screened)
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
+class LawTestsRelease(_Promise, LawRounds, StrictRelease):
     "Noisy products of weighted residuals of the variables with residuals of the response"
     columns: tuple           # of the design
     n: int                   # rows
@@ -644,6 +659,10 @@ _FIRST = .4    # share of the first of several rounds in mu^2; the others share 
 _SEARCH = .02  # share of mu^2 for the centre of the response, if it is looked for
 _CELLS = 65    # centres in a range that a dictionary gives
 
+def law_shares(rounds: int) -> list:
+    "Of mu^2, for each round"
+    return [1.0] if rounds == 1 else [_FIRST] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
+
 @dataclass(frozen=True, kw_only=True)
 class LawTestsMethod(_Promise, LawMethod):
     "Tests of conditional independence from noisy products of residuals, for rows of a public distribution"
@@ -701,7 +720,7 @@ class LawTestsMethod(_Promise, LawMethod):
                       simulated=not sampler.private, chosen_from=len(known.most))
         center, mu = self._centre(source, mu / self.rows_per_person, sampler)
         bound, columns, groups = self.response_bound / FIRST_CLAMP, source.names, source.groups
-        if rounds > 1 and len(known.most) >= _MANY:
+        if rounds > 1 and len(known.most) >= MANY:
             which, mu = _choose_variables(source, known, law, center, bound, mu, sampler)
             known, rounds = known.only(which, law), rounds - 1
             columns = tuple(columns[j] for j in known.columns)
@@ -715,7 +734,7 @@ class LawTestsMethod(_Promise, LawMethod):
     def _rounds(self, source, step: _Pass, public, mu: float, rounds: int, sampler) -> LawTestsRelease:
         "All rounds"
         known = step.known
-        shares = [1.0] if rounds == 1 else [_FIRST] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
+        shares = law_shares(rounds)
         found = []
         for k, share in enumerate(shares):
             with row_bar(f"round {k + 1} of {rounds}", source) as bar:
@@ -728,7 +747,7 @@ class LawTestsMethod(_Promise, LawMethod):
             if k + 1 == rounds: return release
             f = best_clamp(2 * known.R / mu, np.sqrt(total.n * known.m2.mean()))
             start, bound, center = release.next_start(f, self.response_bound, *mean)
-            step = replace(step, center=center, gamma=start, bound=bound)
+            step = replace(step, center=float(center), gamma=start, bound=float(bound))
 
     def _centre(self, source, mu: float, sampler) -> tuple: # centre, what is left of mu
         "The centre of the response, found privately where that was asked for"
