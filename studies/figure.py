@@ -84,7 +84,8 @@ def main() -> None:
     moment_trial(n, 0)
     runs = []
     for k in range(args.repeats):
-        runs.append((whole_figure(2, PAPER)[0], whole_figure(2, ALL), textbook_trial(n, k), moment_trial(n, k)))
+        paper, whole = whole_figure(2, PAPER)[0], whole_figure(2, ALL)
+        runs.append((paper, whole, textbook_trial(n, k), moment_trial(n, k)))
     text = report(n, runs)
     print(text)
     args.output.parent.mkdir(exist_ok=True)

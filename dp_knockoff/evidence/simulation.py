@@ -33,7 +33,7 @@ from dp_knockoff.data.models import (
 from ..data.moments import MOST_ROWS, Moments
 from ..data.rows import one_blas_thread
 from ..filters.estimate import CANONICAL, PrivateMoments
-from ..filters.law_tests import MANY, LawRounds, law_noise, law_shares, residuals_of
+from ..filters.law_tests import MANY, LawRounds, law_noise, residuals_of
 from ..filters.methods import ask, knockoff_filter
 from ..filters.moments_method import ROUNDS, several_rounds
 from ..filters.private_moments import BALANCE, Residuals, RoundSums, Units
@@ -459,24 +459,9 @@ def _response_bound(e: Experiment) -> float:
     return RESPONSE_SDS * float(np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2))
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #5e7a1c02
-@dataclass(frozen=True, eq=False)
 class _BatchOfTests(LawRounds):
     "The rounds of tests of many trials"
-    ns: np.ndarray
-    sites: np.ndarray
-    g: np.ndarray
-    m2: np.ndarray
-    r2: float
-    H: np.ndarray
-    clamped_sd: np.ndarray
-    products: np.ndarray
-    squares: np.ndarray
-    clamped: np.ndarray
-    starts: np.ndarray
-    bounds: np.ndarray
-    centers: np.ndarray
-    product_sds: np.ndarray
-    square_sds: np.ndarray
+    def __init__(self, **arrays): vars(self).update(arrays)
 
 @lru_cache(maxsize=16)
 def _known_law(
@@ -516,7 +501,7 @@ def _run_tests(e: Experiment, b: _Batch, rng) -> np.ndarray:
     "|z| of the tests with a public distribution, three rounds"
     known, mu, n = _known_law(e.p, e.rho)[1], analytic_ratio(e.budget(b.n)), b.n
     m = _linear_parts(e, b, known, rng)
-    T, largest, shares = len(b.beta), _response_bound(e), law_shares(_ROUNDS)
+    T, largest, shares = len(b.beta), _response_bound(e), round_shares(_ROUNDS, count=0.0)
     f = best_clamp(2 * known.R / mu, np.sqrt(n * known.m2.mean()))
     start, bound, center = 0 * m.effects, np.full(T, largest / FIRST_CLAMP), np.zeros(T)
     found, residuals, hidden = [], [], rng.standard_normal((_ROUNDS, T, e.p))

@@ -10,35 +10,32 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, check_given, stream
+from ..core.errors import LARGEST, InputError, stream
 from ..core.variables import Variables
 from ..data.clip import BITS, Clip, sum_parts
-from ..data.moments import fresh_id
 from ..data.source import Source
-from .estimate import StrictRelease, unit_in_words
-from .private_moments import ROUND_UP, private_center, strict_mu
+from .private_moments import ROUND_UP, private_center
 from dp_knockoff.filters.products_method import (
     FIRST_CLAMP,
     OTHERWISE,
-    RESPONSE_REMEDY,
     LawMethod,
+    LawRelease,
     before_clamping,
     best_clamp,
     check_rows,
     clamped_normal,
-    row_bar,
+    collected,
+    round_shares,
 )
-from ..knockoffs.laws import Gaussian, Independent, Law, Levels, law_of, rows_from
-from ..privacy.ledger import charged
+from ..knockoffs.laws import Gaussian, Independent, Law, Levels, rows_from
 from ..privacy.mechanisms import Budget, warn_budget
-from ..privacy.samplers import as_sampler, noisy_count
+from ..privacy.samplers import noisy_count
 from ..selection.diagnosis import bound_finding, gain
 from ..selection.release import Estimate
-from ..selection.rules import BH, Conditions, row_privacy
+from ..selection.rules import BH, Conditions
 
 # %% auto #0
-__all__ = ['MANY', 'Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'law_shares',
-           'LawTestsMethod']
+__all__ = ['Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'LawTestsMethod']
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00010
 _CUT = 4.0       # standard deviations to which columns without symmetry are cut: R grows with it
@@ -478,8 +475,10 @@ class LawRounds:
         index = np.array(self.variables.index)
         return np.bincount(index, e) / np.bincount(index)
 
-# %% ../../nbs/6_filters/19_law_tests.ipynb #26a00061
+# %% ../../nbs/6_filters/19_law_tests.ipynb #26a00073
 MANY = 200        # variables from which on some are chosen before they are measured
+
+# %% ../../nbs/6_filters/19_law_tests.ipynb #26a00061
 _SCREEN = .75      # share of mu^2 for the choice: whatever is chosen is then seen with much less
 _SCORE = .5        # standard deviations to which residuals are cut for scores
 _LEAST_CHOSEN = 20 # variables
@@ -529,8 +528,7 @@ def _choose_variables(
 ) -> tuple:           # numbers of variables, and what is left of mu
     "The variables with the largest sums of cut residuals times clamped responses, after Gumbel noise"
     step = _Scores(known, center, np.zeros(known.p), bound, _middles(known, law))
-    with row_bar("choosing", source) as bar:
-        total = source.collect(step, progress=source.progress or bar.update)
+    total = collected(source, step, "choosing")
     scores = np.zeros(len(known.most), dtype=np.int64)
     np.maximum.at(scores, known.index, np.abs(total.products))
     k = chosen_number(len(scores), total.n, mu)
@@ -541,28 +539,19 @@ def _choose_variables(
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00015
 class _Promise:
-    "What the tests promise: the method says it before noise is drawn, the release afterwards"
-    @property
-    def privacy(self):
-        "What is protected"
-        public = ("the distribution of the rows", "the bounds")
-        return row_privacy(self.budget, self.rows_per_person, public, getattr(self, "parts", 1))
-
     @property
     def conditions(self) -> Conditions:
         "When the error rate is kept: e-values of one round need nothing else"
-        law = "that of the dictionary" if self.law is None else self.law
-        rows = f"the rows of x are independent draws of the given distribution ({law})"
-        screened = getattr(self, "screened", False)
+        rows, screened = (self.condition,), getattr(self, "screened", False)
         if self.rounds == 1 and not screened:
-            return Conditions(None, "asymptotic", requires=(rows,), limit="for many rows and any response",
+            return Conditions(None, "asymptotic", requires=rows, limit="for many rows and any response",
                               variances_only=True, e_values="exact" if self.bets else None)
         chosen = "Variables were chosen by noisy scores first; the others count as tests with a p-value of 1."
-        return Conditions(None, "measured", requires=(rows,), variances_only=True,
+        return Conditions(None, "measured", requires=rows, variances_only=True,
                           limit="for any response; asymptotic in one round", caveats=(chosen,) * screened)
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LawTestsRelease(_Promise, LawRounds, StrictRelease):
+class LawTestsRelease(_Promise, LawRounds, LawRelease):
     "Noisy products of weighted residuals of the variables with residuals of the response"
     columns: tuple           # of the design
     n: int                   # rows
@@ -612,10 +601,6 @@ class LawTestsRelease(_Promise, LawRounds, StrictRelease):
     def screened(self) -> bool: return self.chosen_from > len(self.names)
     @property
     def bets(self) -> bool: return self.proxy.size > 0
-    @property
-    def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
-    @property
-    def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
 
     def estimate(self) -> Estimate:
         "What is tested: effects of unit residuals"
@@ -654,14 +639,8 @@ _PER_ROUND = ("products", "squares", "clamped", "starts", "bounds", "centers", "
               "clamped_sd", "ns")
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00016
-_ROUNDS = 3    # where the rows can be read again
-_FIRST = .4    # share of the first of several rounds in mu^2; the others share the rest
 _SEARCH = .02  # share of mu^2 for the centre of the response, if it is looked for
 _CELLS = 65    # centres in a range that a dictionary gives
-
-def law_shares(rounds: int) -> list:
-    "Of mu^2, for each round"
-    return [1.0] if rounds == 1 else [_FIRST] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
 
 @dataclass(frozen=True, kw_only=True)
 class LawTestsMethod(_Promise, LawMethod):
@@ -669,7 +648,8 @@ class LawTestsMethod(_Promise, LawMethod):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     law: object = field(default=None, metadata={
-        "help": "public distribution of a row: Gaussian, Independent, Levels, Blocks; default: dictionary's"})
+        "help": "public distribution of a row: Gaussian, Independent, Levels, Blocks; default: dictionary's; "
+                "a wrong one breaks the error rate, not privacy (see check_law)"})
     response_bound: float | None = field(default=None, metadata={
         "help": "two to three standard deviations of the response; default: the dictionary's"})
     response_center: object = field(default=None, metadata={
@@ -683,8 +663,13 @@ class LawTestsMethod(_Promise, LawMethod):
 
     def __post_init__(self):
         self._check_common()
-        if self.response_center in (None, "private") or isinstance(self.response_center, tuple): return
-        Clip(1.0, 1.0, response_center=self.response_center) # refuses what cannot be
+        center = self.response_center
+        if center in (None, "private"): return
+        if isinstance(center, tuple): # where to look for it
+            if len(center) == 2 and -LARGEST <= center[0] < center[1] <= LARGEST: return
+            raise InputError("response_center", center, "is not a range (low, high)",
+                             "pass a public number, 'private', or the response's public range")
+        Clip(1.0, 1.0, response_center=center) # refuses what cannot be
 
     @property
     def bets(self) -> bool:
@@ -705,28 +690,21 @@ class LawTestsMethod(_Promise, LawMethod):
         middle, bound = sizes.response(center, self.response_bound, OTHERWISE)
         return replace(self, response_bound=bound, response_center=sizes.ends if search else middle)
 
-    def _release(self, source, *, simulation, random_state, ledger, sampler) -> LawTestsRelease:
+    def _release(self, source, **draw) -> LawTestsRelease:
         "Tests with (epsilon, delta)-differential privacy for every pair that differs in one row"
-        check_given("response_bound", self.response_bound, RESPONSE_REMEDY)
-        rounds = self.rounds_of(source)
-        law = law_of(self.law, source)
+        rounds, law, mu, sampler, public = self._begun(source, **draw)
         known = residuals_of(law, Variables.of(source.names, source.groups))
-        mu = strict_mu(self.budget)
-        id_ = fresh_id()
-        sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
-                          what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
-        public = dict(budget=self.budget, response_bound=float(self.response_bound), law=repr(law),
-                      sampler=sampler.name, rows_per_person=self.rows_per_person, ids=(id_,),
-                      simulated=not sampler.private, chosen_from=len(known.most))
-        center, mu = self._centre(source, mu / self.rows_per_person, sampler)
+        center, mu = self._centre(source, mu, sampler)
         bound, columns, groups = self.response_bound / FIRST_CLAMP, source.names, source.groups
-        if rounds > 1 and len(known.most) >= MANY:
+        hypotheses = len(known.most)
+        if rounds > 1 and hypotheses >= MANY:
             which, mu = _choose_variables(source, known, law, center, bound, mu, sampler)
             known, rounds = known.only(which, law), rounds - 1
             columns = tuple(columns[j] for j in known.columns)
             groups = {name: members for name, members in groups.items() if set(members) <= set(columns)}
         public |= dict(columns=columns, groups=groups, back=known.back, g=known.g, m2=known.m2, r2=known.r2,
                        H=np.empty((0, 0)) if known.H is None else known.H, row_bound=known.R,
+                       response_bound=float(self.response_bound), chosen_from=hypotheses,
                        proxy=known.proxy if np.isfinite(known.proxy).all() else np.empty(0))
         step = _Pass(known, center, np.zeros(known.p), bound)
         return self._rounds(source, step, public, mu, rounds, sampler)
@@ -734,11 +712,10 @@ class LawTestsMethod(_Promise, LawMethod):
     def _rounds(self, source, step: _Pass, public, mu: float, rounds: int, sampler) -> LawTestsRelease:
         "All rounds"
         known = step.known
-        shares = law_shares(rounds)
+        shares = round_shares(rounds, count=0.0)
         found = []
         for k, share in enumerate(shares):
-            with row_bar(f"round {k + 1} of {rounds}", source) as bar:
-                total = source.collect(step, progress=source.progress or bar.update)
+            total = collected(source, step, f"round {k + 1} of {rounds}")
             if k == 0 and sampler.private: warn_budget(self.budget, total.n)
             noisy, mean = _noisy_round(total, step, mu * np.sqrt(share), k + 1 == rounds, sampler, k)
             found.append(noisy)
