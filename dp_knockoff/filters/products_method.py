@@ -45,9 +45,8 @@ from ..selection.release import Estimate, Method
 from ..selection.rules import Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['FIRST_CLAMP', 'RESPONSE_REMEDY', 'OTHERWISE', 'check_rows', 'ProductSums', 'clamped_normal', 'best_clamp',
-           'before_clamping', 'round_shares', 'ProductRounds', 'LawPromise', 'LawRelease', 'ProductsRelease',
-           'LawMethod', 'ProductsMethod', 'collected']
+__all__ = ['FIRST_CLAMP', 'OTHERWISE', 'check_rows', 'ProductSums', 'clamped_normal', 'best_clamp', 'before_clamping',
+           'round_shares', 'ProductRounds', 'LawRelease', 'ProductsRelease', 'LawMethod', 'ProductsMethod', 'collected']
 
 # %% ../../nbs/6_filters/18_products_method.ipynb #bb40234d
 def check_rows(
@@ -271,7 +270,7 @@ class ProductRounds:
         bound = f * np.sqrt(np.maximum(predicted, least))
         return start, np.minimum(FIRST_CLAMP * self.bounds[0], bound)
 
-class LawPromise:
+class _LawPromise:
     "What is promised with a public distribution: by methods before noise is drawn, by releases afterwards"
     @property
     def privacy(self):
@@ -285,7 +284,7 @@ class LawPromise:
         law = "that of the dictionary" if self.law is None else self.law
         return f"the rows of x are independent draws of the given distribution ({law})"
 
-class LawRelease(LawPromise, StrictRelease):
+class LawRelease(_LawPromise, StrictRelease):
     "What releases for a public distribution share"
     @property
     def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
@@ -394,7 +393,7 @@ def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> floa
     raise InputError("law", problem="has rows or knockoffs so large, in its own units, that scaling leaves "
                      "nothing of them", remedy="check its mean and covariance, or the kernel")
 
-class LawMethod(LawPromise, Method):
+class LawMethod(_LawPromise, Method):
     "What methods for rows of a public distribution share"
     def _check_common(self) -> None:
         "Refuse what cannot be: budget, response bound, rounds, law"
@@ -403,7 +402,7 @@ class LawMethod(LawPromise, Method):
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
         bound = self.response_bound
-        if bound is not None: check_positive("response_bound", bound, RESPONSE_REMEDY)
+        if bound is not None: check_positive("response_bound", bound, _RESPONSE_REMEDY)
         check_moderate("response_bound", bound, _FARTHEST)
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         if self.law is not None: Law.check(self.law)
@@ -437,7 +436,7 @@ class LawMethod(LawPromise, Method):
 
     def _begun(self, source: Source, *, simulation, random_state, ledger, sampler) -> tuple:
         "Rounds, law, what the rounds may spend, who draws the noise, and what every release says"
-        check_given("response_bound", self.response_bound, RESPONSE_REMEDY)
+        check_given("response_bound", self.response_bound, _RESPONSE_REMEDY)
         rounds, law = self.rounds_of(source), law_of(self.law, source)
         mu, id_ = strict_mu(self.budget), fresh_id()
         sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
@@ -512,7 +511,7 @@ class ProductsMethod(_Promise, LawMethod):
                        center=pairs.center)
         return _release_rounds(source, pairs, public, mu, rounds, sampler)
 
-RESPONSE_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
+_RESPONSE_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
             "or a dictionary with its range")
 OTHERWISE = "response_bound=... (a public number)"
 
