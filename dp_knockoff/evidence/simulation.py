@@ -33,10 +33,17 @@ from dp_knockoff.data.models import (
 from ..data.moments import MOST_ROWS, Moments
 from ..data.rows import one_blas_thread
 from ..filters.estimate import CANONICAL, PrivateMoments
+from ..filters.law_tests import MANY, LawRounds, law_noise, residuals_of
 from ..filters.methods import ask, knockoff_filter
 from ..filters.moments_method import ROUNDS, several_rounds
 from ..filters.private_moments import BALANCE, Residuals, RoundSums, Units
-from ..filters.products_method import FIRST_CLAMP, ProductRounds, clamped_normal, round_shares
+from dp_knockoff.filters.products_method import (
+    FIRST_CLAMP,
+    ProductRounds,
+    best_clamp,
+    clamped_normal,
+    round_shares,
+)
 from ..knockoffs.fixed_x import gram, residual_coordinates
 from ..knockoffs.laws import Gaussian, law_units
 from ..knockoffs.statistics import CONTRASTS, Statistic
@@ -451,15 +458,100 @@ def _response_bound(e: Experiment) -> float:
     pairs = (e.population.sum() - e.p) / max(e.p * (e.p - 1), 1)
     return RESPONSE_SDS * float(np.sqrt(e.amplitude**2 * e.k * (1 + (e.k - 1) * pairs) + e.sigma**2))
 
+# %% ../../nbs/7_evidence/22_simulation.ipynb #5e7a1c02
+class _BatchOfTests(LawRounds):
+    "The rounds of tests of many trials"
+    def __init__(self, **arrays): vars(self).update(arrays)
+
+@lru_cache(maxsize=16)
+def _known_law(
+    p: int,     # columns
+    rho: float, # their correlation
+) -> tuple:     # the law, and its residuals
+    "The distribution of the rows, and what tests know of it"
+    law = Gaussian(0, ar1(p, rho))
+    return law, residuals_of(law, Variables.single(p))
+
+class _LinearParts(NamedTuple):
+    "What the tests of a batch see of rows, before clamping"
+    H: np.ndarray      # (p, p): covariance of the parts of a fit
+    effects: np.ndarray # (T, p): of unit residuals
+    fits: np.ndarray   # (T, p, p): sums of weighted residuals times parts of a fit
+    own: np.ndarray    # (T, p): of weighted residuals times residuals
+    noise: np.ndarray  # (T, p): of weighted residuals times the regression noise
+    root: np.ndarray   # (p, p): of the residuals' covariance
+    gram: np.ndarray   # (T, p, p): of the parts of a fit
+
+def _linear_parts(e: Experiment, b: _Batch, known, rng) -> _LinearParts:
+    "Sums over rows that are drawn once for all rounds"
+    p, n = e.p, b.n
+    C = np.eye(p) if known.C is None else known.C
+    back = known.back if known.back.ndim == 1 else np.diag(known.back)
+    root = np.diag(known.root) if known.root.ndim == 1 else known.root
+    part, scatter = b.XtX * back, np.sqrt(known.m2)
+    fits = scatter[:, None] * (root.T @ part - n * np.eye(p)) + n * np.diag(known.g)
+    squares = np.einsum("kj,tkl,lj->tj", root, b.XtX, root, optimize=True)
+    own = scatter * (squares - n) + n * known.g
+    R = np.linalg.cholesky(C)
+    noise = e.sigma * np.sqrt(n) * scatter * (rng.standard_normal((len(part), p)) @ R.T)
+    H = np.eye(p) if known.H is None else known.H
+    return _LinearParts(H, b.beta / back, fits, own, noise, R, back[:, None] * part)
+
+def _run_tests(e: Experiment, b: _Batch, rng) -> np.ndarray:
+    "|z| of the tests with a public distribution, three rounds"
+    known, mu, n = _known_law(e.p, e.rho)[1], analytic_ratio(e.budget(b.n)), b.n
+    m = _linear_parts(e, b, known, rng)
+    T, largest, shares = len(b.beta), _response_bound(e), round_shares(_ROUNDS, count=0.0)
+    f = best_clamp(2 * known.R / mu, np.sqrt(n * known.m2.mean()))
+    start, bound, center = 0 * m.effects, np.full(T, largest / FIRST_CLAMP), np.zeros(T)
+    found, residuals, hidden = [], [], rng.standard_normal((_ROUNDS, T, e.p))
+    for k, share in enumerate(shares):
+        last = k + 1 == _ROUNDS
+        sds = law_noise(mu * np.sqrt(share), last)
+        left = m.effects - start
+        fit = (_times(m.gram, left) * left).sum(1) / n
+        tau = np.sqrt(fit + e.sigma**2 + center**2)
+        residuals.append((left, tau))
+        own = np.sqrt(np.maximum(tau[:, None]**2 + (2 * left + start) * start, e.sigma**2))
+        inside, square = clamped_normal(bound[:, None] / own)
+        bent = own * np.sqrt(n * known.m2 * np.maximum(square - inside**2, 0.0))
+        rest = np.einsum("tl,ltp->tp", _mixture(residuals, m.H, e.sigma), hidden[:k + 1]) @ m.root.T
+        sums = inside * (_times(m.fits, left) + m.own * start + m.noise) + bent * rest
+        product_sd, square_sd = sds["products"] * known.R * bound, sds["square"] * bound**2
+        inside, square = clamped_normal(bound / tau)
+        found.append(dict(
+            products=sums + product_sd[:, None] * rng.standard_normal(sums.shape), starts=start, bounds=bound,
+            squares=n * known.r2 * square * tau**2 + square_sd * rng.standard_normal(T), centers=center,
+            clamped=rng.binomial(n, 1 - inside) + sds["clamped"] * rng.standard_normal(T),
+            product_sds=product_sd, square_sds=square_sd, clamped_sd=np.full(T, sds["clamped"])))
+        arrays = {name: np.array([one[name] for one in found]) for name in found[0]}
+        rounds = _BatchOfTests(ns=np.full((k + 1, T), n), sites=np.zeros(k + 1, int), g=known.g, m2=known.m2,
+                               r2=known.r2, H=m.H, **arrays)
+        if last: break
+        total_sd = sds["total"] * bound
+        total = (-n * inside * center + np.sqrt(n * square) * tau * rng.standard_normal(T)
+                 + total_sd * rng.standard_normal(T))
+        start, bound, center = rounds.next_start(f, largest, total, total_sd)
+    effects, variances = rounds.tests()
+    return np.abs(effects) / np.sqrt(variances)
+
+def _mixture(residuals: list, H: np.ndarray, sigma: float) -> np.ndarray: # (T, rounds so far)
+    "Weights of independent errors in what the last round's clamping leaves: correlations are cubed"
+    left, tau = (np.array(part) for part in zip(*residuals))
+    cov = np.einsum("ktp,pq,ltq->tkl", left, H, left, optimize=True) + sigma**2
+    sd = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    cubes = (cov / (sd[:, :, None] * sd[:, None, :]))**3
+    return np.linalg.cholesky(cubes + 1e-9 * np.eye(len(tau)))[:, -1]
+
 # %% ../../nbs/7_evidence/22_simulation.ipynb #8be9b504
 def _bh_thresholds(Z: np.ndarray, fdr: float) -> np.ndarray:
     "The Benjamini-Hochberg rule for each trial"
     return np.array([bh_threshold(z, fdr) for z in Z])
 
 RUNS = {"none": _run_none, "one": _run_one, "two": _run_two, "moments": _run_moments,
-        "products": _run_products}
+        "products": _run_products, "tests": _run_tests}
 METHODS = tuple(RUNS)
-_THRESHOLDS = {"moments": _bh_thresholds} # of all others: knockoff+
+_THRESHOLDS = {"moments": _bh_thresholds, "tests": _bh_thresholds} # of all others: knockoff+
 _CHUNK = 50 # trials drawn at once: few enough for the processor's cache
 
 def run_chunk(
@@ -513,29 +605,35 @@ def simulate(
     seed: int = 0,
     jobs: int = 1,     # threads
     done=_ignore,      # called with the points of each size, as soon as it is finished
+    workers=None,      # an Executor, instead of threads
 ) -> list:             # of Point
     "Power and FDR of the methods at each sample size"
     for method in methods: check_option("method", method, list(RUNS))
     check_count("trials", trials)
     check_count("jobs", jobs)
+    if "tests" in methods and e.p >= MANY:
+        raise InputError("p", e.p, f"is not below {MANY}, from where on tests choose columns first, which is "
+                         "not simulated", "simulate fewer columns, or other methods")
     for n in sizes:
         if check_count("n", n) < 2 * e.p:
             raise InputError("n", n, f"is below 2p={2 * e.p}", "knockoffs need n >= 2p")
-        if {"moments", "products"} & set(methods) and n > MOST_ROWS:
+        if {"moments", "products", "tests"} & set(methods) and n > MOST_ROWS:
             raise InputError("n", n, f"rows are more than {MOST_ROWS:,}, which our filters can sum",
                              "simulate fewer, or other methods")
     chunks = [(c, min(_CHUNK, trials - c * _CHUNK)) for c in range(-(-trials // _CHUNK))]
-    points = []
-    with one_blas_thread(), ThreadPoolExecutor(jobs) as pool:
-        def start(n): return [pool.submit(run_chunk, e, methods, n, c, size, seed) for c, size in chunks]
-        started = [(n, start(n)) for n in sizes]
-        try:
-            for n, futures in started:
+    points, pool, started = [], workers or ThreadPoolExecutor(jobs), []
+    try:
+        with one_blas_thread():
+            for n in sizes:
+                started.append([pool.submit(run_chunk, e, methods, n, c, size, seed) for c, size in chunks])
+            for n, futures in zip(sizes, started):
                 parts = [future.result() for future in futures]
                 new = [_point(m, n, np.concatenate([part[m] for part in parts], axis=1)) for m in methods]
                 points += new
                 done(new)
-        finally: pool.shutdown(wait=True, cancel_futures=True) # on Ctrl-C or an error, drop the rest
+    finally: # on Ctrl-C or an error, drop the rest
+        for future in sum(started, []): future.cancel()
+        if workers is None: pool.shutdown()
     return points
 
 # %% ../../nbs/7_evidence/22_simulation.ipynb #271927b0
@@ -584,9 +682,12 @@ def _row_filters(e: Experiment, X: np.ndarray, y: np.ndarray, beta: np.ndarray, 
         return ask("moments", X, y, **spent, row_bound=clip.row_bound, response_bound=clip.response_bound,
                               intercept=False)
     def products():
-        law = Gaussian(0, e.population)
+        law = _known_law(e.p, e.rho)[0]
         return ask("products", X, y, **spent, law=law, response_bound=_response_bound(e))
-    return {"none": none, "one": one, "two": two, "moments": moments, "products": products}
+    def tests():
+        law = _known_law(e.p, e.rho)[0]
+        return ask("tests", X, y, **spent, law=law, response_bound=_response_bound(e))
+    return {"none": none, "one": one, "two": two, "moments": moments, "products": products, "tests": tests}
 
 def _run_rows(
     e: Experiment,     # the setting (p and rho are the design's own)

@@ -10,31 +10,29 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..core.errors import LARGEST, InputError, check_given, stream
+from ..core.errors import LARGEST, InputError, stream
 from ..core.variables import Variables
 from ..data.clip import BITS, Clip, sum_parts
-from ..data.moments import fresh_id
 from ..data.source import Source
-from .estimate import StrictRelease, unit_in_words
-from .private_moments import ROUND_UP, private_center, strict_mu
+from .private_moments import ROUND_UP, private_center
 from dp_knockoff.filters.products_method import (
     FIRST_CLAMP,
     OTHERWISE,
-    RESPONSE_REMEDY,
     LawMethod,
+    LawRelease,
     before_clamping,
     best_clamp,
     check_rows,
     clamped_normal,
-    row_bar,
+    collected,
+    round_shares,
 )
-from ..knockoffs.laws import Gaussian, Independent, Law, Levels, law_of, rows_from
-from ..privacy.ledger import charged
+from ..knockoffs.laws import Gaussian, Independent, Law, Levels, rows_from
 from ..privacy.mechanisms import Budget, warn_budget
-from ..privacy.samplers import as_sampler, noisy_count
+from ..privacy.samplers import noisy_count
 from ..selection.diagnosis import bound_finding, gain
 from ..selection.release import Estimate
-from ..selection.rules import BH, Conditions, row_privacy
+from ..selection.rules import BH, Conditions
 
 # %% auto #0
 __all__ = ['Residuals', 'residuals_of', 'LawSums', 'choice_epsilon', 'chosen_number', 'LawTestsRelease', 'LawTestsMethod']
@@ -329,20 +327,28 @@ class _Pass:
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00013
 _SQUARE, _COUNT, _CENTRE = .04, .02, .02 # shares of a round: square, count, and sum if a round follows
 
+def law_noise(
+    mu: float,  # what a round may spend
+    last: bool, # does none follow?
+) -> dict:      # part -> standard deviation, where the bounds are 1
+    "The noise of a round: on products, square, count, and on the sum if a round follows"
+    shares = dict(products=1 - _SQUARE - _COUNT - (not last) * _CENTRE, square=_SQUARE, clamped=_COUNT)
+    moved = dict(products=2, square=1, total=2, clamped=1) # by replacing a row
+    if not last: shares["total"] = _CENTRE
+    return {name: moved[name] / (mu * np.sqrt(share)) for name, share in shares.items()}
+
 def _noisy_round(sums: LawSums, step: _Pass, mu: float, last: bool, sampler, k: int) -> tuple:
     "What a round releases, as arrays with one entry; and the sum, with its noise, if a round follows"
-    whole = 2.0**BITS
-    shares = dict(products=1 - _SQUARE - _COUNT - (not last) * _CENTRE, square=_SQUARE, total=_CENTRE)
-    moved = dict(products=2 * whole**2, square=whole**2, total=2 * whole) # by replacing a row, in steps
+    whole, noise = 2.0**BITS, law_noise(mu, last)
+    steps = dict(products=whole**2, square=whole**2, total=whole)
     unit = dict(products=step.known.R * step.bound / (whole**2 * _BELOW), square=(step.bound / whole)**2,
                 total=step.bound / whole)
-    found = {}
-    for name in ("products", "square", *([] if last else ["total"])):
-        sd = moved[name] / (mu * np.sqrt(shares[name])) * ROUND_UP
+    found, clamped_sd = {}, noise.pop("clamped")
+    for name in noise:
+        sd = noise[name] * steps[name] * ROUND_UP
         noisy = sampler.lattice(np.asarray(getattr(sums, name)), sd, f"{name} {k}")
         many = name if name == "products" else name + "s"
         found |= {many: noisy * unit[name], f"{name.removesuffix('s')}_sds": sd * unit[name]}
-    clamped_sd = 1 / (mu * np.sqrt(_COUNT))
     clamped = noisy_count(sums.clamped, clamped_sd, sampler, f"clamped residuals {k}")
     found |= dict(clamped=clamped, clamped_sd=clamped_sd, ns=sums.n, bounds=step.bound, starts=step.gamma,
                   centers=step.center)
@@ -359,38 +365,43 @@ _LEAST_SLOPE = .05  # of what clamping leaves: never taken for less
 _CHANCES = .02, .05, .1, .2, .3, .5, .8 # of an effect, for starts
 _SCALES = .3, 1.0, 3.0, 10.0, 30.0      # of their variances, over the mean square of all estimates
 
-def _shrunk(b: np.ndarray, v: np.ndarray) -> tuple: # (p,), (p,)
+def _shrunk(b: np.ndarray, v: np.ndarray) -> tuple: # (..., p) each
     "Posterior means and variances of effects, most of them zero, the others normal: empirical Bayes"
-    best = -np.inf
-    for chance in _CHANCES:
-        for wide in np.mean(b**2) * np.array(_SCALES) + 1e-300:
-            none = np.log(1 - chance) - b**2 / (2 * v) - np.log(v) / 2
-            some = np.log(chance) - b**2 / (2 * (v + wide)) - np.log(v + wide) / 2
-            both = np.logaddexp(none, some)
-            if both.sum() > best: best, sure, kept = both.sum(), np.exp(some - both), wide / (v + wide)
+    def likely(chance, wide):
+        none = np.log(1 - chance) - b**2 / (2 * v) - np.log(v) / 2
+        some = np.log(chance) - b**2 / (2 * (v + wide)) - np.log(v + wide) / 2
+        return some, np.logaddexp(none, some)
+
+    size = np.mean(b**2, axis=-1, keepdims=True)
+    tried = np.array([(chance, scale) for chance in _CHANCES for scale in _SCALES])
+    fits = [likely(chance, size * scale + 1e-300)[1].sum(-1) for chance, scale in tried]
+    chance, scale = np.moveaxis(tried[np.argmax(fits, axis=0)], -1, 0)[..., None]
+    wide = size * scale + 1e-300
+    some, both = likely(chance, wide)
+    sure, kept = np.exp(some - both), wide / (v + wide)
     mean = b * kept
     return sure * mean, sure * (kept * v + mean**2) - (sure * mean)**2
 
-class _LawRounds:
-    "What is computed from the releases of one or several rounds, at one or several sites"
+class LawRounds:
+    "What is computed from the rounds of a release, at one or several sites; or of a batch of such releases"
     @property
-    def _inside(self) -> np.ndarray: # (rounds,)
+    def _inside(self) -> np.ndarray: # (rounds, ...)
         return np.clip(1 - self.clamped / self.ns, _LEAST_INSIDE, 1.0)
     @property
-    def _square(self) -> np.ndarray: # (rounds,): weighted mean square over the squared bound
+    def _square(self) -> np.ndarray: # (rounds, ...): weighted mean square over the squared bound
         return np.clip((self.squares + self.square_sds / 2) / (self.ns * self.bounds**2),
                        _LEAST_SQUARE * self.r2, self.r2)
     @property
-    def spread(self) -> np.ndarray: # (rounds,)
+    def spread(self) -> np.ndarray: # (rounds, ...)
         "Standard deviations of residuals, as if they were normal"
         return self.bounds * before_clamping(self._square / self.r2)[0]
 
-    def _each(self) -> tuple: # (rounds, p) each: estimates, sds of noise, sds of sampling errors
-        scale = (self.ns * self._inside)[:, None] * self.g
-        sampling = (np.sqrt(self._square * self.ns / self.r2) * self.bounds)[:, None] * np.sqrt(self.m2)
-        return self.products / scale, self.product_sds[:, None] / scale, sampling / scale
+    def _each(self) -> tuple: # (rounds, ..., p) each: estimates, sds of noise, sds of sampling errors
+        scale = (self.ns * self._inside)[..., None] * self.g
+        sampling = (np.sqrt(self._square * self.ns / self.r2) * self.bounds)[..., None] * np.sqrt(self.m2)
+        return self.products / scale, self.product_sds[..., None] / scale, sampling / scale
 
-    def _together(self, estimates, noise, sampling) -> tuple: # (p,), (p,)
+    def _together(self, estimates, noise, sampling) -> tuple: # (..., p) each
         "Estimates and variances: rounds of a site share its rows, sites are independent"
         found = []
         for site in np.unique(self.sites):
@@ -402,53 +413,54 @@ class _LawRounds:
         weights = 1 / v / (1 / v).sum(0)
         return (weights * e).sum(0), 1 / (1 / v).sum(0)
 
-    def tests(self) -> tuple: # (p,), (p,)
+    def tests(self) -> tuple: # (..., p) each
         "Estimates that are tested, and their variances: linear in the products"
         return self._together(*self._each())
 
-    def effects(self) -> tuple: # (p,), (p,)
+    def effects(self) -> tuple: # (..., p) each
         "Estimates and variances for intervals: what clamping took from an effect added back is undone"
         estimates, noise, sampling = self._each()
         spread = self.spread
         found = self._unclamped(estimates, spread)
         wider = before_clamping((self._square + self.square_sds / (self.ns * self.bounds**2)) / self.r2)[0]
         unsure = self._unclamped(estimates, self.bounds * wider) - found # of the square, and of the count
-        count = found * (self.clamped_sd / (self.ns * self._inside))[:, None]
-        h = 1e-3 * spread[:, None]
+        count = found * (self.clamped_sd / (self.ns * self._inside))[..., None]
+        h = 1e-3 * spread[..., None]
         slope = (self._clamped(found + h, spread) - self._clamped(found - h, spread)) / (2 * h)
         noise, sampling = (part / np.maximum(slope, _LEAST_SLOPE) for part in (noise, sampling))
-        lost = np.where(2 * np.abs(self.starts) > self.bounds[:, None], _NOTHING, 1.0) # little but a sign
+        lost = np.where(2 * np.abs(self.starts) > self.bounds[..., None], _NOTHING, 1.0) # little but a sign
         return self._together(found, lost * np.sqrt(noise**2 + unsure**2 + count**2), sampling)
 
-    def _clamped(self, effects, spread) -> np.ndarray: # (rounds, p)
+    def _clamped(self, effects, spread) -> np.ndarray: # (rounds, ..., p)
         "What clamping leaves of effects whose own part was added back to residuals of this spread"
-        spread, bounds = spread[:, None], self.bounds[:, None]
+        spread, bounds = spread[..., None], self.bounds[..., None]
         wide = np.sqrt(np.maximum(spread**2 + 2 * effects * self.starts - self.starts**2, spread**2 / 4))
         return effects * clamped_normal(bounds / wide)[0] / clamped_normal(bounds / spread)[0]
 
-    def _unclamped(self, estimates, spread) -> np.ndarray: # (rounds, p)
+    def _unclamped(self, estimates, spread) -> np.ndarray: # (rounds, ..., p)
         "The effects of which clamping leaves these estimates, near the start as residuals are no wider"
-        low, high = self.starts - 2 * spread[:, None], self.starts + 2 * spread[:, None]
+        low, high = self.starts - 2 * spread[..., None], self.starts + 2 * spread[..., None]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             below = self._clamped(middle, spread) < estimates
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.where(self.starts == 0, estimates, (low + high) / 2)
 
-    def next_start(self, f: float, largest: float, total: float, total_sd: float) -> tuple:
+    def next_start(self, f: float, largest: float, total, total_sd) -> tuple:
         "Where a further round starts, at what it clamps, and the centre that the sum suggests"
         effects, variances = self.effects()
         start, left = _shrunk(effects, variances)
         step = start - self.starts[-1]
-        explained = step @ (step if not self.H.size else self.H @ step)
+        fit = step if not self.H.size else (self.H @ step[..., None])[..., 0]
+        explained = (step[..., None, :] @ fit[..., None])[..., 0, 0]
         spread2 = self.spread[-1]**2
-        predicted = max(spread2 - explained, left.sum(), spread2 / _NARROWING**2)
+        predicted = np.maximum(np.maximum(spread2 - explained, left.sum(-1)), spread2 / _NARROWING**2)
         inside = self.ns[-1] * self._inside[-1]
         mean = total / inside
         sampling2 = self._square[-1] / self.r2 * self.ns[-1] * self.bounds[-1]**2
         unsure = (total_sd**2 + sampling2) / inside**2
-        center = self.centers[-1] + mean * max(0.0, 1 - 2 * unsure / max(mean**2, 1e-300))
-        return start, min(largest, f * float(np.sqrt(predicted))), center
+        center = self.centers[-1] + mean * np.maximum(0.0, 1 - 2 * unsure / np.maximum(mean**2, 1e-300))
+        return start, np.minimum(largest, f * np.sqrt(predicted)), center
 
     def e_values(self) -> np.ndarray: # (variables,)
         "One round: of mean at most 1 for a null, for every n and every response"
@@ -463,8 +475,10 @@ class _LawRounds:
         index = np.array(self.variables.index)
         return np.bincount(index, e) / np.bincount(index)
 
+# %% ../../nbs/6_filters/19_law_tests.ipynb #26a00073
+MANY = 200        # variables from which on some are chosen before they are measured
+
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00061
-_MANY = 200        # variables from which on some are chosen before they are measured
 _SCREEN = .75      # share of mu^2 for the choice: whatever is chosen is then seen with much less
 _SCORE = .5        # standard deviations to which residuals are cut for scores
 _LEAST_CHOSEN = 20 # variables
@@ -514,8 +528,7 @@ def _choose_variables(
 ) -> tuple:           # numbers of variables, and what is left of mu
     "The variables with the largest sums of cut residuals times clamped responses, after Gumbel noise"
     step = _Scores(known, center, np.zeros(known.p), bound, _middles(known, law))
-    with row_bar("choosing", source) as bar:
-        total = source.collect(step, progress=source.progress or bar.update)
+    total = collected(source, step, "choosing")
     scores = np.zeros(len(known.most), dtype=np.int64)
     np.maximum.at(scores, known.index, np.abs(total.products))
     k = chosen_number(len(scores), total.n, mu)
@@ -526,28 +539,19 @@ def _choose_variables(
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00015
 class _Promise:
-    "What the tests promise: the method says it before noise is drawn, the release afterwards"
-    @property
-    def privacy(self):
-        "What is protected"
-        public = ("the distribution of the rows", "the bounds")
-        return row_privacy(self.budget, self.rows_per_person, public, getattr(self, "parts", 1))
-
     @property
     def conditions(self) -> Conditions:
         "When the error rate is kept: e-values of one round need nothing else"
-        law = "that of the dictionary" if self.law is None else self.law
-        rows = f"the rows of x are independent draws of the given distribution ({law})"
-        screened = getattr(self, "screened", False)
+        rows, screened = (self.condition,), getattr(self, "screened", False)
         if self.rounds == 1 and not screened:
-            return Conditions(None, "asymptotic", requires=(rows,), limit="for many rows and any response",
+            return Conditions(None, "asymptotic", requires=rows, limit="for many rows and any response",
                               variances_only=True, e_values="exact" if self.bets else None)
         chosen = "Variables were chosen by noisy scores first; the others count as tests with a p-value of 1."
-        return Conditions(None, "measured", requires=(rows,), variances_only=True,
+        return Conditions(None, "measured", requires=rows, variances_only=True,
                           limit="for any response; asymptotic in one round", caveats=(chosen,) * screened)
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
+class LawTestsRelease(_Promise, LawRounds, LawRelease):
     "Noisy products of weighted residuals of the variables with residuals of the response"
     columns: tuple           # of the design
     n: int                   # rows
@@ -597,10 +601,6 @@ class LawTestsRelease(_Promise, _LawRounds, StrictRelease):
     def screened(self) -> bool: return self.chosen_from > len(self.names)
     @property
     def bets(self) -> bool: return self.proxy.size > 0
-    @property
-    def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
-    @property
-    def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
 
     def estimate(self) -> Estimate:
         "What is tested: effects of unit residuals"
@@ -639,8 +639,6 @@ _PER_ROUND = ("products", "squares", "clamped", "starts", "bounds", "centers", "
               "clamped_sd", "ns")
 
 # %% ../../nbs/6_filters/19_law_tests.ipynb #26a00016
-_ROUNDS = 3    # where the rows can be read again
-_FIRST = .4    # share of the first of several rounds in mu^2; the others share the rest
 _SEARCH = .02  # share of mu^2 for the centre of the response, if it is looked for
 _CELLS = 65    # centres in a range that a dictionary gives
 
@@ -650,7 +648,8 @@ class LawTestsMethod(_Promise, LawMethod):
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     law: object = field(default=None, metadata={
-        "help": "public distribution of a row: Gaussian, Independent, Levels, Blocks; default: dictionary's"})
+        "help": "public distribution of a row: Gaussian, Independent, Levels, Blocks; default: dictionary's; "
+                "a wrong one breaks the error rate, not privacy (see check_law)"})
     response_bound: float | None = field(default=None, metadata={
         "help": "two to three standard deviations of the response; default: the dictionary's"})
     response_center: object = field(default=None, metadata={
@@ -664,8 +663,13 @@ class LawTestsMethod(_Promise, LawMethod):
 
     def __post_init__(self):
         self._check_common()
-        if self.response_center in (None, "private") or isinstance(self.response_center, tuple): return
-        Clip(1.0, 1.0, response_center=self.response_center) # refuses what cannot be
+        center = self.response_center
+        if center in (None, "private"): return
+        if isinstance(center, tuple): # where to look for it
+            if len(center) == 2 and -LARGEST <= center[0] < center[1] <= LARGEST: return
+            raise InputError("response_center", center, "is not a range (low, high)",
+                             "pass a public number, 'private', or the response's public range")
+        Clip(1.0, 1.0, response_center=center) # refuses what cannot be
 
     @property
     def bets(self) -> bool:
@@ -686,28 +690,21 @@ class LawTestsMethod(_Promise, LawMethod):
         middle, bound = sizes.response(center, self.response_bound, OTHERWISE)
         return replace(self, response_bound=bound, response_center=sizes.ends if search else middle)
 
-    def _release(self, source, *, simulation, random_state, ledger, sampler) -> LawTestsRelease:
+    def _release(self, source, **draw) -> LawTestsRelease:
         "Tests with (epsilon, delta)-differential privacy for every pair that differs in one row"
-        check_given("response_bound", self.response_bound, RESPONSE_REMEDY)
-        rounds = self.rounds_of(source)
-        law = law_of(self.law, source)
+        rounds, law, mu, sampler, public = self._begun(source, **draw)
         known = residuals_of(law, Variables.of(source.names, source.groups))
-        mu = strict_mu(self.budget)
-        id_ = fresh_id()
-        sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
-                          what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
-        public = dict(budget=self.budget, response_bound=float(self.response_bound), law=repr(law),
-                      sampler=sampler.name, rows_per_person=self.rows_per_person, ids=(id_,),
-                      simulated=not sampler.private, chosen_from=len(known.most))
-        center, mu = self._centre(source, mu / self.rows_per_person, sampler)
+        center, mu = self._centre(source, mu, sampler)
         bound, columns, groups = self.response_bound / FIRST_CLAMP, source.names, source.groups
-        if rounds > 1 and len(known.most) >= _MANY:
+        hypotheses = len(known.most)
+        if rounds > 1 and hypotheses >= MANY:
             which, mu = _choose_variables(source, known, law, center, bound, mu, sampler)
             known, rounds = known.only(which, law), rounds - 1
             columns = tuple(columns[j] for j in known.columns)
             groups = {name: members for name, members in groups.items() if set(members) <= set(columns)}
         public |= dict(columns=columns, groups=groups, back=known.back, g=known.g, m2=known.m2, r2=known.r2,
                        H=np.empty((0, 0)) if known.H is None else known.H, row_bound=known.R,
+                       response_bound=float(self.response_bound), chosen_from=hypotheses,
                        proxy=known.proxy if np.isfinite(known.proxy).all() else np.empty(0))
         step = _Pass(known, center, np.zeros(known.p), bound)
         return self._rounds(source, step, public, mu, rounds, sampler)
@@ -715,11 +712,10 @@ class LawTestsMethod(_Promise, LawMethod):
     def _rounds(self, source, step: _Pass, public, mu: float, rounds: int, sampler) -> LawTestsRelease:
         "All rounds"
         known = step.known
-        shares = [1.0] if rounds == 1 else [_FIRST] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
+        shares = round_shares(rounds, count=0.0)
         found = []
         for k, share in enumerate(shares):
-            with row_bar(f"round {k + 1} of {rounds}", source) as bar:
-                total = source.collect(step, progress=source.progress or bar.update)
+            total = collected(source, step, f"round {k + 1} of {rounds}")
             if k == 0 and sampler.private: warn_budget(self.budget, total.n)
             noisy, mean = _noisy_round(total, step, mu * np.sqrt(share), k + 1 == rounds, sampler, k)
             found.append(noisy)
@@ -728,7 +724,7 @@ class LawTestsMethod(_Promise, LawMethod):
             if k + 1 == rounds: return release
             f = best_clamp(2 * known.R / mu, np.sqrt(total.n * known.m2.mean()))
             start, bound, center = release.next_start(f, self.response_bound, *mean)
-            step = replace(step, center=center, gamma=start, bound=bound)
+            step = replace(step, center=float(center), gamma=start, bound=float(bound))
 
     def _centre(self, source, mu: float, sampler) -> tuple: # centre, what is left of mu
         "The centre of the response, found privately where that was asked for"

@@ -45,9 +45,8 @@ from ..selection.release import Estimate, Method
 from ..selection.rules import Conditions, row_privacy
 
 # %% auto #0
-__all__ = ['FIRST_CLAMP', 'RESPONSE_REMEDY', 'OTHERWISE', 'check_rows', 'ProductSums', 'clamped_normal', 'best_clamp',
-           'before_clamping', 'round_shares', 'ProductRounds', 'ProductsRelease', 'LawMethod', 'ProductsMethod',
-           'row_bar']
+__all__ = ['FIRST_CLAMP', 'OTHERWISE', 'check_rows', 'ProductSums', 'clamped_normal', 'best_clamp', 'before_clamping',
+           'round_shares', 'ProductRounds', 'LawRelease', 'ProductsRelease', 'LawMethod', 'ProductsMethod', 'collected']
 
 # %% ../../nbs/6_filters/18_products_method.ipynb #bb40234d
 def check_rows(
@@ -206,10 +205,13 @@ _FIRST = .4           # share of the first of several rounds in mu^2; the others
 _LEAST_SHARE = .05    # a residual's bound is never below this share of the first bound
 _FAR_ROWS = 2.0       # a row bound of more than this many usual norms is far too high
 
-def round_shares(rounds: int) -> list:
-    "Shares of mu^2: of the rounds, beside the count of clamped responses"
-    if rounds == 1: return [1 - CHECK]
-    return [_FIRST - CHECK] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
+def round_shares(
+    rounds: int,
+    count: float = CHECK, # of the first round, for the number of clamped responses
+) -> list:
+    "Shares of mu^2, one for each round"
+    if rounds == 1: return [1 - count]
+    return [_FIRST - count] + [(1 - _FIRST) / (rounds - 1)] * (rounds - 1)
 
 class ProductRounds:
     "What is computed from the products of one or several rounds; or of a batch of such releases"
@@ -268,8 +270,8 @@ class ProductRounds:
         bound = f * np.sqrt(np.maximum(predicted, least))
         return start, np.minimum(FIRST_CLAMP * self.bounds[0], bound)
 
-class _Promise:
-    "What noisy products promise: the method says it before noise is drawn, the release afterwards"
+class _LawPromise:
+    "What is promised with a public distribution: by methods before noise is drawn, by releases afterwards"
     @property
     def privacy(self):
         "What is protected"
@@ -277,14 +279,26 @@ class _Promise:
         return row_privacy(self.budget, self.rows_per_person, public, getattr(self, "parts", 1))
 
     @property
+    def condition(self) -> str:
+        "What the error rate rests on"
+        law = "that of the dictionary" if self.law is None else self.law
+        return f"the rows of x are independent draws of the given distribution ({law})"
+
+class LawRelease(_LawPromise, StrictRelease):
+    "What releases for a public distribution share"
+    @property
+    def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
+    @property
+    def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
+
+class _Promise:
+    @property
     def conditions(self) -> Conditions:
         "When the error rate is kept"
-        law = "that of the dictionary" if self.law is None else self.law
-        rows = f"the rows of x are independent draws of the given distribution ({law})"
-        return Conditions("exact", requires=(rows,), limit="in finite samples, for any response")
+        return Conditions("exact", requires=(self.condition,), limit="in finite samples, for any response")
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductsRelease(_Promise, ProductRounds, StrictRelease):
+class ProductsRelease(_Promise, ProductRounds, LawRelease):
     "Noisy products of originals and knockoffs with the response, of one or several rounds"
     columns: tuple           # of the design
     n: int                   # rows
@@ -326,10 +340,6 @@ class ProductsRelease(_Promise, ProductRounds, StrictRelease):
     def rounds(self) -> int: return len(self.products)
     @property
     def response_bound(self) -> float: return float(FIRST_CLAMP * self.bounds[0])
-    @property
-    def first_bounds(self) -> tuple: return self.row_bound, self.response_bound
-    @property
-    def noise(self) -> dict: return {"products": float(np.sum(self.product_sds**-2.0)**-.5)}
 
     def pair(self, s=None, random_state=None, estimate=None) -> tuple:
         "Least squares on the products, for unit columns and noise level 1"
@@ -383,7 +393,7 @@ def _mean_weight(law: Law, units: LawUnits, low, high, row_bound: float) -> floa
     raise InputError("law", problem="has rows or knockoffs so large, in its own units, that scaling leaves "
                      "nothing of them", remedy="check its mean and covariance, or the kernel")
 
-class LawMethod(Method):
+class LawMethod(_LawPromise, Method):
     "What methods for rows of a public distribution share"
     def _check_common(self) -> None:
         "Refuse what cannot be: budget, response bound, rounds, law"
@@ -392,7 +402,7 @@ class LawMethod(Method):
                      rows_per_person=check_count("rows_per_person", self.rows_per_person))
         strict_mu(budget, self.rows_per_person) # refuses what a lattice has no room for
         bound = self.response_bound
-        if bound is not None: check_positive("response_bound", bound, RESPONSE_REMEDY)
+        if bound is not None: check_positive("response_bound", bound, _RESPONSE_REMEDY)
         check_moderate("response_bound", bound, _FARTHEST)
         if self.rounds is not None: self._settle(rounds=check_count("rounds", self.rounds))
         if self.law is not None: Law.check(self.law)
@@ -424,13 +434,25 @@ class LawMethod(Method):
                              "pass a file, or a function that returns a fresh iterator, or rounds=1")
         return self.rounds
 
+    def _begun(self, source: Source, *, simulation, random_state, ledger, sampler) -> tuple:
+        "Rounds, law, what the rounds may spend, who draws the noise, and what every release says"
+        check_given("response_bound", self.response_bound, _RESPONSE_REMEDY)
+        rounds, law = self.rounds_of(source), law_of(self.law, source)
+        mu, id_ = strict_mu(self.budget), fresh_id()
+        sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
+                          what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
+        public = dict(budget=self.budget, law=repr(law), rows_per_person=self.rows_per_person, ids=(id_,),
+                      sampler=sampler.name, simulated=not sampler.private)
+        return rounds, law, mu / self.rows_per_person, sampler, public
+
 @dataclass(frozen=True, kw_only=True)
 class ProductsMethod(_Promise, LawMethod):
     "Noisy products of the response with rows and their knockoffs, for rows of a public law"
     epsilon: float | None = field(default=None, metadata={"help": "privacy budget, for replacing one row"})
     delta: float | None = field(default=None, metadata={"help": "privacy budget"})
     law: object = field(default=None, metadata={
-        "help": "public distribution of a row: Gaussian, Levels, ..., a kernel; default: the dictionary's"})
+        "help": "public distribution of a row: Gaussian, Levels, ..., a kernel; default: the dictionary's; "
+                "a wrong one breaks the error rate, not privacy (see check_law)"})
     response_bound: float | None = field(default=None, metadata={
         "help": "centred responses are clamped to this; default: the dictionary's"})
     row_bound: float | None = field(default=None, metadata={
@@ -475,29 +497,21 @@ class ProductsMethod(_Promise, LawMethod):
         pairs = [ranges.get(name, (-LARGEST, LARGEST)) for name in source.names]
         return tuple(np.array(pairs, dtype=float).T)
 
-    def _release(self, source, *, simulation, random_state, ledger, sampler) -> ProductsRelease:
+    def _release(self, source, *, random_state, **draw) -> ProductsRelease:
         "Products with (epsilon, delta)-differential privacy for every pair that differs in one row"
-        check_given("response_bound", self.response_bound, RESPONSE_REMEDY)
-        rounds = self.rounds_of(source)
-        law = law_of(self.law, source)
+        rounds, law, mu, sampler, public = self._begun(source, random_state=random_state, **draw)
         units = law_units(law, Variables.of(source.names, source.groups))
         low, high = self._ranges_of(source)
         row_bound = float(self.row_bound or np.sqrt(law.p))
-        mu = strict_mu(self.budget)
-        id_ = fresh_id()
-        sampler = charged(as_sampler(sampler, simulation, random_state), ledger, mu=mu, budget=self.budget,
-                          what=self.word, unit=unit_in_words(self.rows_per_person, "row"), id=id_)
         key = tuple(int(word) for word in stream(random_state, "rows' knockoffs").integers(0, 2**63, 2))
         first = Clip(np.sqrt(2) * row_bound, self.response_bound / FIRST_CLAMP, intercept=False)
         pairs = _Pairs(law, units, low, high, float(self.response_center), key, first)
-        public = dict(columns=source.names, groups=source.groups, budget=self.budget, S=units.S, D=units.D,
-                      units=units.T,
-                      weight=_mean_weight(law, units, low, high, row_bound), row_bound=row_bound,
-                      center=pairs.center, law=repr(law), rows_per_person=self.rows_per_person, ids=(id_,),
-                      sampler=sampler.name, simulated=not sampler.private)
-        return _release_rounds(source, pairs, public, mu / self.rows_per_person, rounds, sampler)
+        public |= dict(columns=source.names, groups=source.groups, S=units.S, D=units.D, units=units.T,
+                       weight=_mean_weight(law, units, low, high, row_bound), row_bound=row_bound,
+                       center=pairs.center)
+        return _release_rounds(source, pairs, public, mu, rounds, sampler)
 
-RESPONSE_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
+_RESPONSE_REMEDY = ("pass a public number, two to three standard deviations of the centred response, "
             "or a dictionary with its range")
 OTHERWISE = "response_bound=... (a public number)"
 
@@ -512,8 +526,7 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
     found = []
     start = np.zeros(width)
     for k, share in enumerate(round_shares(rounds)):
-        with row_bar(f"round {k + 1} of {rounds}", source) as bar:
-            total = source.collect(pairs, progress=source.progress or bar.update)
+        total = collected(source, pairs, f"round {k + 1} of {rounds}")
         if k == 0: first = total
         if k == 0 and sampler.private: warn_budget(public["budget"], total.n)
         if total.order != first.order:
@@ -530,14 +543,16 @@ def _release_rounds(source: Source, pairs: _Pairs, public: dict, mu: float, roun
     clamped = noisy_count(first.cut[1], clamped_sd, sampler, "clamped responses")
     return replace(release, clamped=clamped)
 
-def row_bar(
-    label: str,     # what it says
+def collected(
     source: Source, # of the rows
+    step,           # what a pass does with a block
+    label: str,     # what the progress bar says: on a terminal, after two seconds
 ):
-    "A progress bar over rows, on a terminal, after two seconds; not where the source has one of its own"
+    "The sums of one pass; where the source has no progress bar of its own, with one"
     from tqdm import tqdm
-    return tqdm(desc=label, total=source.rows, unit=" rows", unit_scale=True, delay=2, leave=False,
-                disable=True if source.progress else None)
+    with tqdm(desc=label, total=source.rows, unit=" rows", unit_scale=True, delay=2, leave=False,
+              disable=True if source.progress else None) as bar:
+        return source.collect(step, progress=source.progress or bar.update)
 
 def _stacked(found: list) -> dict:
     "The rounds so far, as arrays"

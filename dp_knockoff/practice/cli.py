@@ -519,8 +519,6 @@ def _released_by(args) -> str | None:
     return word
 
 # %% ../../nbs/8_practice/cli.ipynb #e7b22ef5
-_FORETOLD = "Method tests has no forecast. This one is of method products, which as a rule finds less."
-
 def _word_of(args) -> str:
     "The method that was named; one for a public distribution, if there is one; or the default"
     from dp_knockoff.filters.methods import has_law
@@ -536,9 +534,7 @@ def _lawful_word(args) -> str:
 def _why(args, word: str) -> tuple: # of lines
     "Why this method, if it was not named and is not the default"
     if args.method is not None or word == _DEFAULT: return ()
-    usual = _lawful_word(args)
-    chosen = f"Method {usual} was chosen, as the distribution of the rows is public (see --method)."
-    return (chosen,) if word == usual else (chosen, _FORETOLD)
+    return (f"Method {word} was chosen, as the distribution of the rows is public (see --method).",)
 
 def _rule_of(values: dict, own):
     "The rule that is asked for, with the options that were given for it"
@@ -558,8 +554,6 @@ def _asked(args) -> tuple: # Method (None: its release exists already), argument
     from dp_knockoff.paper.one_and_two import PaperMethod
     released = _released_by(args)
     word = released or _word_of(args)
-    foretold = getattr(args, "dry_run", False) and not released and (args.method, args.rule) == (None, None)
-    if foretold and word == "tests": word = "products"
     given = _given(args, _methods_of())
     if given.get("intercept") is False and issubclass(_methods()[word], PaperMethod): given.pop("intercept")
     _check_meaning(given, word, released is not None)
@@ -681,7 +675,7 @@ def _forecast_by_outlook(args, method, source, scenario, question: dict) -> tupl
             lines = [f"{' and '.join(private)} would be found privately with a tenth of the budget, as here."]
     if hasattr(method, "rounds_of") and getattr(method, "link", "identity") == "identity":
         method = replace(method, rounds=method.rounds_of(source))
-    if method.word == "products":
+    if method.word in ("products", "tests"):
         method = replace(method, law=law_of(method.law, source))
         lines = [f"Distribution of the rows: {method.law}."]
     found = dp.outlook(scenario, method, **question)
@@ -935,15 +929,13 @@ def _experiment(args):
     return dp.Experiment(**given)
 
 # %% ../../nbs/8_practice/cli.ipynb #7c31e0b4
-_UNPLANNED = "A selection would use method tests, which has no plan: as a rule it needs fewer rows."
-
 def _plan_table(args) -> None:
     "The same for a table with public columns, by our methods"
     from dp_knockoff.data.dictionary import as_dictionary
     dictionary = as_dictionary(args.dictionary)
     lawful = all(column.probabilities for column in dictionary.columns.values())
-    usual = "products" if lawful else "moments"
-    word = check_option("--method", args.method or usual, ["moments", "products"])
+    usual = _lawful_word(args) if lawful else "moments"
+    word = check_option("--method", args.method or usual, ["moments", "products", "tests"])
     given = _given(args, _PLANNED)
     _check_meaning(given, word, False)
     values = _values(given | {name: str(getattr(args, name)) for name in _SHARED})
@@ -954,7 +946,6 @@ def _plan_table(args) -> None:
           f"(half of the tables that fit what is known: {found.low:,} to {found.high:,}). "
           f"{found.unsure}".rstrip())
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
-    if lawful and args.method is None and _lawful_word(args) == "tests": print(_UNPLANNED)
 
 # %% ../../nbs/8_practice/cli.ipynb #94e9fb2d
 def _add_plan(command) -> None:
@@ -962,8 +953,8 @@ def _add_plan(command) -> None:
     from dp_knockoff.evidence.simulation import METHODS
     add = command.add_argument
     add("--method", metavar="WORD",
-        help=f"{', '.join(METHODS)} (default two); with --dictionary moments or products (default moments, "
-             "or products if the dictionary has all probabilities)")
+        help=f"{', '.join(METHODS)} (default two); with --dictionary moments, products or tests (default "
+             "moments, or tests if the dictionary has all probabilities)")
     add("--power", type=float, default=.8, help="share of the signals to be found (default 0.8)")
     add("--trials", type=int, default=200, help="datasets at each size tried (default 200)")
     _add_experiment(command, bounds="corrected", delta="1e-6")
@@ -1024,12 +1015,13 @@ def _add_figure(command) -> None:
 def _figure(args) -> None:
     "Simulate, print the tables, draw the picture"
     from dp_knockoff.evidence.simulation import SIZES
-    from dp_knockoff.practice.figure import figure_settings, paper_figure
+    from dp_knockoff.practice.figure import figure_settings, paper_figure, processes
     e, methods = _experiment(args), [word.strip() for word in args.methods.split(",") if word.strip()]
     sizes = [_count("--sizes", text) for text in args.sizes.split(",")] if args.sizes else list(SIZES)
-    with _bar(total=len(sizes) * len(figure_settings(e, args.trials)), unit="size") as bar:
+    with (_bar(total=len(sizes) * len(figure_settings(e, args.trials)), unit="size") as bar,
+          processes(args.jobs, args.trials * len(sizes)) as workers):
         print(paper_figure(args.out, e, sizes, methods, args.trials, args.seed, args.jobs, args.resume,
-                           bar.update))
+                           bar.update, workers))
     print("Simulated: nothing was read, nothing was spent.\n"
           f"Written: {os.path.join(args.out, 'figure.png')}, {os.path.join(args.out, 'figure.csv')}")
 

@@ -9,18 +9,22 @@ import csv
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from ..core.archives import write_whole
 from ..core.errors import InputError, check_option
 from ..core.tables import csv_text
+from ..data.rows import one_blas_thread
 from ..evidence.simulation import METHODS, SIZES, Experiment, Point, simulate
-from .plots import STYLES, plot_curves, save_figure
+from .plots import plot_curves, save_figure
 
 # %% auto #0
-__all__ = ['paper_figure']
+__all__ = ['processes', 'paper_figure']
 
 # %% ../../nbs/8_practice/figure.ipynb #f1607e07
 def figure_settings(
@@ -79,7 +83,7 @@ def _write_text(path: Path, text: str) -> None:
 def _table(points, methods: list) -> str:
     "Power and FDR of each method, one line per size"
     at = {(pt.method, pt.n): pt for pt in points}
-    lines = ["        n " + "".join(f"{STYLES[m][0]:>22}" for m in methods),
+    lines = ["        n " + "".join(f"{m:>22}" for m in methods),
              "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
     for n in sorted({pt.n for pt in points}):
         here = [at[m, n] for m in methods if (m, n) in at]
@@ -102,6 +106,16 @@ def _draw_points(points: dict, e, path) -> None: # points by delta
     save_figure(fig, path)
 
 # %% ../../nbs/8_practice/figure.ipynb #f1607e14
+_MUCH = 1000 # datasets from which on starting processes, a second each, is worth it
+
+def processes(
+    jobs: int,     # how many
+    datasets: int, # in all
+):                 # a context; its value is None if threads will do
+    "Workers that do not wait for each other's interpreter"
+    if jobs == 1 or datasets < _MUCH: return nullcontext()
+    return ProcessPoolExecutor(jobs, get_context("spawn"), one_blas_thread)
+
 def paper_figure(
     out,                 # folder for figure.png, figure.csv and figure.json, created if need be
     e: Experiment = Experiment(delta=1e-6), # noqa: B008 - frozen; what is set beside the paper's own delta
@@ -112,6 +126,7 @@ def paper_figure(
     jobs: int = 1,       # threads
     resume: bool = False, # continue an interrupted run?
     progress: Callable = lambda sizes: None, # called with the number of sizes that are done
+    workers=None,        # an Executor, instead of threads
 ) -> str:                # tables of power and FDR
     "Simulate every size that is not done yet, writing as it goes; then tables and picture"
     for method in methods: check_option("methods", method, list(METHODS))
@@ -133,7 +148,7 @@ def paper_figure(
         left = [n for n in sizes if not all((method, n) in known for method in methods)]
         here[:] = [pt for pt in here if pt.n not in left]
         progress(len(sizes) - len(left))
-        simulate(setting, left, methods, count, seed, jobs, partial(done, here=here))
+        simulate(setting, left, methods, count, seed, jobs, partial(done, here=here), workers)
     asked = {delta: [pt for pt in here if pt.n in sizes] for delta, here in points.items()}
     _draw_points(asked, e, out / "figure.png")
     return "\n\n".join(f"delta = {delta}, {count} datasets per size:\n{_table(asked[delta], methods)}"

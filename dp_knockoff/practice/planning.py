@@ -448,12 +448,14 @@ class _Found:
     rounds: int
     noise: dict          # scales of the noise, as the release states them
 
+_LAWFUL = "products", "tests" # for rows of a public distribution
+
 class _Simulated:
     "One plausible table, and releases of it"
     def __init__(self, s: Scenario, method, fdr: float, rule, rng):
         self.s, self.method, self.fdr, self.rule = s, method, fdr, rule
         self.rng, responses, self.truths = rng.spawn(3) # so that a table has the same truths at every size
-        pairs = method.word == "products"
+        pairs = method.word in _LAWFUL
         self.copies = -(-s.rows // (_MOST_PAIRS if pairs else _MOST))
         self.facts = {}
         if pairs: self.X = self._by_law()
@@ -502,9 +504,12 @@ class _Simulated:
             warnings.simplefilter("ignore") # what bounds are warned of, the outlook says once
             release = self.method.release(source, simulation=True, random_state=rng)
             selection = select(release, fdr=self.fdr, rule=self.rule)
-        fdp, power = error_rates(selection.support, planted.support)
-        effect = selection.W[planted.support].mean() if selection.label == "|z|" else np.nan
-        false = int((selection.support & ~planted.support).sum())
+        names, W = np.array(s.variables.names), dict(zip(selection.names, selection.W))
+        support = np.isin(names, selection.selected)
+        fdp, power = error_rates(support, planted.support)
+        sizes = [W[name] for name in names[planted.support] if name in W] # others were not measured
+        effect = np.mean(sizes) if selection.label == "|z|" and sizes else np.nan
+        false = int((support & ~planted.support).sum())
         return _Found(float(power), float(fdp), false, len(selection), float(effect),
                       float(getattr(selection.estimate, "zeta", np.nan)),
                       *self._noise(release, planted.support, fit), *self._bounds(y),
@@ -515,7 +520,8 @@ class _Simulated:
         n = self.copies * len(self.X)
         first = release.product_sds[0] if hasattr(release, "product_sds") else release.product_sd
         if self.Z is None:
-            return np.nan, float(first / (n * self.sd * np.sqrt(self.s.share / self.s.signals)))
+            unit = np.mean(getattr(release, "g", 1.0)) # what a unit of effect adds to a product
+            return np.nan, float(first / (n * unit * self.sd * np.sqrt(self.s.share / self.s.signals)))
         columns = self.s.variables.columns(np.flatnonzero(support))
         signal = np.abs((self.w * (fit - fit.mean())) @ self.Z[:, columns]) * self.copies
         gram = np.mean(self.Z[:, :self.X.shape[1]]**2, axis=0) * n
@@ -525,7 +531,7 @@ class _Simulated:
     def _bounds(self, y) -> tuple:
         "The bounds over what they bound"
         bound, center = self.method.response_bound, self.method.response_center
-        center = y.mean() if center == "private" else center
+        center = y.mean() if isinstance(center, (str, tuple)) else center
         t = self.w * (y - center)
         size = np.nan if bound == "private" else bound / np.sqrt(np.mean(t**2))
         if self.clip is None: return float(size), np.nan
@@ -616,7 +622,7 @@ def _scenario_warnings(s: Scenario, method, fdr: float, rule) -> list:
     "What is wrong before anything is simulated"
     out, ranges = [], getattr(method, "ranges", None) or {}
     unknown = [name for name in s.without_range if name not in ranges]
-    if unknown and not s.standardized and method.word != "products":
+    if unknown and not s.standardized and method.word not in _LAWFUL:
         have = "have" if len(unknown) > 1 else "has"
         out.append(f"{listed(unknown, 3)} {have} no range, so columns in different units share one row "
                    "bound, and the largest uses it up: give ranges, or say that they are standardized.")
@@ -627,7 +633,7 @@ def _scenario_warnings(s: Scenario, method, fdr: float, rule) -> list:
     if s.signals < least and rule.name == "knockoffs":
         out.append(f"at fdr={fdr:g} a selection by knockoffs has at least {least} variables or "
                    f"none, more than there are signals ({s.signals}): raise fdr.")
-    if s.correlation and s.correlation >= _CLOSE and method.word != "products":
+    if s.correlation and s.correlation >= _CLOSE and method.word not in _LAWFUL:
         out.append(f"correlation={s.correlation:g} means near-copies among the columns, whose effects can "
                    "hardly be distinguished: leave some out, or group them.")
     for column in s.columns:
@@ -676,7 +682,7 @@ def _outlook_lines(o: Outlook) -> list:
 def _assumed(s: Scenario, method) -> str:
     "What the numbers rest on, in a sentence"
     kind = "a yes or no" if s.yes_or_no else "the response"
-    rows = "rows drawn from the public distribution" if method.word == "products" else (
+    rows = "rows drawn from the public distribution" if method.word in _LAWFUL else (
         "how closely columns are related is unknown" if s.correlation is None else
         f"a typical column correlates {s.correlation:g} with the best guess from the others")
     spread = "" if s.spread is None else f", and spreads by {s.spread:g} of half its range"
@@ -684,7 +690,7 @@ def _assumed(s: Scenario, method) -> str:
               or c.levels and not (c.commonest or c.probabilities)]
     if s.target is not None and s.target.range and not s.target.typical: silent.append(s.target.name)
     if s.spread is not None: silent = [name for name in silent if s.target and name == s.target.name]
-    fill = "" if not silent or method.word == "products" else (
+    fill = "" if not silent or method.word in _LAWFUL else (
         f" How {listed(silent, 3)} {'fill their ranges or levels' if len(silent) > 1 else 'fills its range'} "
         "was drawn: typical = [mean, sd], zeros and commonest in the dictionary can say it.")
     if any(c.range or c.levels for c in s.columns):
@@ -700,7 +706,7 @@ _MOST_COPIES = 100         # of a row: beyond, what clamping does to few rows wo
 
 def outlook(
     scenario: Scenario,      # the table, as far as it is known
-    method: Method,          # MomentsMethod, ProductsMethod or LabelsMethod: budget, bounds, rounds
+    method: Method,          # MomentsMethod, LawTestsMethod, ...: budget, bounds, rounds
     *,
     fdr: float = .2,         # the wanted bound on the false discovery rate
     rule=None,               # a word or a Rule; default: the method's own
@@ -709,12 +715,14 @@ def outlook(
 ) -> Outlook:
     "Simulate releases of plausible tables by the method itself, and say what to expect"
     from tqdm import tqdm
-    if method.word not in ("moments", "labels", "products"):
+    if method.word not in ("moments", "labels", *_LAWFUL):
         raise InputError(f"method {method.word!r}", problem="has no outlook",
-                         remedy="use moments, labels or products; plan and simulate know the paper's methods")
+                         remedy="use moments, labels, products or tests; plan and simulate know the paper's "
+                                "methods")
     if getattr(method, "link", "identity") != "identity":
         raise InputError("link", method.link, "has no outlook", "leave it out, for that of the linear filter")
     method = method.completed(_no_rows(scenario))
+    if method.word in _LAWFUL: method = replace(method, law=law_of(method.law, _no_rows(scenario)))
     rule = as_rule(rule, method.own_rule)
     rule.check(method.conditions, scenario.variables)
     method.guarantee(fdr, rule) # refuses a rate that is none
@@ -729,7 +737,7 @@ def outlook(
 def _affordable(s: Scenario, method, tables) -> tuple:
     "How many tables, and releases of each"
     p = len(s.names)
-    rows, width = (_MOST_PAIRS, 2 * p) if method.word == "products" else (_MOST, p)
+    rows, width = (_MOST_PAIRS, 2 * p) if method.word in _LAWFUL else (_MOST, p)
     total = _WORK / (min(s.rows, rows) * width + p**3)
     releases = int(np.clip(total / _TABLES, 2, _RELEASES))
     many = int(np.clip(total / releases, 6, _TABLES)) if tables is None else check_count("tables", tables, 2)
@@ -743,7 +751,7 @@ def _summed_up(s: Scenario, method, fdr: float, rule, results: list, facts: list
     low, high, quartiles, whole = _power_interval(powers)
     bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
     warnings = _scenario_warnings(s, method, fdr, rule) + _bound_warnings(s, method, *bounds)
-    known = method.word == "products" or s.rows <= _MOST_COPIES * _MOST
+    known = method.word in _LAWFUL or s.rows <= _MOST_COPIES * _MOST
     found, false, wrong = (mean(name) if known else np.nan for name in ("found", "false", "fdp"))
     scales = [one.noise for row in results for one in row]
     return Outlook(

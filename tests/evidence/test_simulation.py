@@ -32,6 +32,7 @@ from dp_knockoff.evidence.simulation import (
     _run_one,
     _run_products,
     _run_rows,
+    _run_tests,
     _run_two,
     _solve_blocks,
     _World,
@@ -78,6 +79,12 @@ def test_an_experiment_refuses(bad, words): assert words in refusal(Experiment, 
     (dict(sizes=[1000], trials=0), "trials=0"), (dict(sizes=[1000], jobs=0), "jobs=0"),
 ])
 def test_simulate_refuses(arguments, words): assert words in refusal(simulate, Experiment(), **arguments)
+
+
+def test_a_choice_among_columns_is_not_simulated():
+    words = "p=200 is not below 200, from where on tests choose columns first"
+    assert words in refusal(simulate, Experiment(p=200), [1000], ["two", "tests"])
+    assert simulate(Experiment(p=199, k=5), [1000], ["tests"], trials=1)[0].trials == 1
 
 
 def test_row_bounds_cover():
@@ -390,7 +397,7 @@ def test_every_draw_has_a_stream_of_its_own(monkeypatch):
     monkeypatch.setattr(simulation, "stream", recording)
     simulate(SMALL, [2000, 3000], trials=_CHUNK + 1)
     names = [name for name in names if not name.startswith("clipped")] # drawn once, for all
-    assert len(names) == len(set(names)) == 2 * 2 * 6                  # sizes x chunks x (data and methods)
+    assert len(names) == len(set(names)) == 2 * 2 * 7                  # sizes x chunks x (data and methods)
 
 
 def test_points_are_told_as_they_are_finished():
@@ -407,7 +414,7 @@ def test_a_point():
 
 
 def test_words_and_sizes():
-    assert METHODS == tuple(RUNS) == ("none", "one", "two", "moments", "products")
+    assert METHODS == tuple(RUNS) == ("none", "one", "two", "moments", "products", "tests")
     assert len(SIZES) == 15 and SIZES[0] == 1000 and SIZES[-1] == 3981072
 
 
@@ -422,19 +429,20 @@ def test_rows_of_any_design():
     assert _run_rows(SMALL, short, ["two"], trials=3)["two"].max() == 0 # refused
 
 
-def test_products_without_rows_are_those_of_rows():
-    "Statistics of the products filter from moments and from rows have one law"
+@pytest.mark.parametrize("method, run", [("products", _run_products), ("tests", _run_tests)])
+def test_sums_without_rows_are_those_of_rows(method, run):
+    "Statistics of the filters for public distributions from moments and from rows have one law"
     e = replace(SMALL, rho=.5, amplitude=1.0)
     draws = 200
     b = _draw_batch(e, 500, draws, stream(0, "designs"))
-    W = _run_products(e, b, stream(0, "noise"))
+    W = run(e, b, stream(0, "noise"))
     rows = []
     rng = stream(1, "rows")
     root = np.linalg.cholesky(e.population).T
     for beta in b.beta:
         X = rng.standard_normal((500, e.p)) @ root
         y = X @ beta + rng.standard_normal(500)
-        rows.append(simulation._row_filters(e, X, y, beta, rng)["products"]().W)
+        rows.append(simulation._row_filters(e, X, y, beta, rng)[method]().W)
     rows = np.array(rows)
     found = [np.column_stack([(w * (b.beta != 0)).sum(1), (w * (b.beta == 0)).sum(1)]) for w in (W, rows)]
     assert_same_law(*found)

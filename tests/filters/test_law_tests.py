@@ -289,6 +289,16 @@ def test_those_that_were_not_chosen_count_as_tests():
     assert found.at_least() >= 4
 
 
+@pytest.mark.parametrize("columns", [MANY, 70]) # in one piece, and in three
+def test_a_choice_on_dask_is_that_in_memory(columns):
+    da = pytest.importorskip("dask.array")
+    law, X, y = wide(correlated=True)
+    there = da.from_array(X, chunks=(150, columns)), da.from_array(y, chunks=150)
+    one, two = (many(law).release(*data, simulation=True, random_state=0) for data in ((X, y), there))
+    assert one.names == two.names and len(one.names) == 52
+    assert (one.products == two.products).all() and (one.bounds == two.bounds).all()
+
+
 def test_no_choice_below_two_hundred_variables_nor_in_one_round():
     law, X, y = wide()
     assert len(many(law, rounds=1).release(X, y, simulation=True).names) == MANY
@@ -368,3 +378,9 @@ def test_what_a_choice_may_spend():
     for mu in (1e-3, .1, 1.0):
         epsilon = choice_epsilon(mu)
         assert np.isclose(2 * stats.norm.ppf(stats.logistic.cdf(epsilon / 2)), mu) and epsilon < mu / .57
+
+
+@pytest.mark.parametrize("center", [(1, 2, 3), (2, -2), (0, np.inf), (np.nan, 1), ()])
+def test_a_range_of_centres_that_cannot_be(center):
+    words = "is not a range (low, high): pass a public number, 'private', or the response's public range"
+    assert words in refusal(LawTestsMethod, epsilon=1, delta=1e-6, response_center=center)

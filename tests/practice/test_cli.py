@@ -1129,9 +1129,9 @@ def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
     argv = ["plan", "--dictionary", "design.toml", "--epsilon", "2", "--response-bound", "8", "--fdr", ".4",
             "--share", ".3", "--signals", "3", "--power", ".6"]
     code, out, err = run(capsys, *argv)
-    assert (code, err) == (0, "") and out.startswith("Method products: power 0.6 needs about n = ")
+    assert (code, err) == (0, "") and out.startswith("Method tests: power 0.6 needs about n = ")
     assert "Nothing was read, nothing was spent" in out and "rows drawn from the public distribution" in out
-    assert "A selection would use method tests" in out
+    assert run(capsys, *argv, "--rule", "knockoffs")[1].startswith("Method products: power 0.6 needs")
     moments = [*argv, "--method", "moments", "--row-bound", "1.5", "--rule", "bh", "--power", ".5"]
     assert run(capsys, *moments)[1].startswith("Method moments: power 0.5 needs")
 
@@ -1139,8 +1139,8 @@ def test_plan_for_a_table_prints_an_answer(capsys, quick, trial):
 @pytest.mark.parametrize("more, says", [
     (["--amplitude", "2"], "--amplitude has no meaning with --dictionary"),
     (["--trials", "7"], "--trials has no meaning with --dictionary"),
-    (["--method", "two"], "--method='two' is unknown: choose one of 'moments', 'products'"),
-    (["--row-bound", "2", "--rule", "bh"], "--rule='bh' needs estimates"),
+    (["--method", "two"], "--method='two' is unknown: choose one of 'moments', 'products', 'tests'"),
+    (["--row-bound", "2", "--rule", "bh"], "--row-bound has no meaning for --method tests"),
     (["--signals", "9"], "--signals=9 is more than the 5 variables"),
     (["--response-bound", "8", "--delta", "1/n"], "--delta='1/n' is not a number")])
 def test_plan_for_a_table_refuses(capsys, trial, more, says):
@@ -1350,16 +1350,21 @@ def test_dry_run_of_products_tells_rounds_and_noise_and_reads_no_rows(capsys, mo
         assert noise("--rounds", "1", *k)[1] == pytest.approx(factor * one, rel=2e-3)
 
 
-def test_dry_run_of_tests_is_that_of_products_and_says_so(capsys, monkeypatch, quick, trial):
+def test_dry_run_of_tests_is_their_own(capsys, monkeypatch, quick, trial):
+    drawn = result(capsys, *ON_TRIAL, "--rounds", "1", *SEED)["noise"]["products"]
     release_nothing(monkeypatch)
-    code, out, err = run(capsys, *ON_TRIAL, "--dry-run", "--rows", "4000")
-    assert (code, err) == (0, "") and out.startswith("Plan: method products on 4,000 rows")
-    assert CHOSEN.format("tests") in out and "Method tests has no forecast" in out
-    for more in (["--rule", "knockoffs"], ["--row-bound", "2"], ["--method", "products"]):
-        assert "no forecast" not in run(capsys, *ON_TRIAL, *more, "--dry-run", "--rows", "4000")[1]
-    for more in (["--method", "tests"], ["--rule", "bh"]):
+    def told(*more):
         code, out, err = run(capsys, *ON_TRIAL, *more, "--dry-run", "--rows", "4000")
-        assert (code, out) == (2, "") and "'tests' has no outlook: use moments, labels or products" in err
+        assert (code, err) == (0, ""), err
+        return out, float(re.search(r"noise scales +products ([\d.]+)", out)[1])
+    out, _ = told()
+    assert out.startswith("Plan: method tests on 4,000 rows") and "(3 rounds, rule bh)" in out
+    assert re.search(r"\n  power +\d.\d\d to", out) and CHOSEN.format("tests") in out
+    assert CHOSEN.format("tests") not in told("--method", "tests")[0]
+    out, noise = told("--rounds", "1", "--rule", "exact")
+    assert "(1 round, rule exact)" in out and noise == pytest.approx(drawn, rel=1e-3)
+    for more in (["--rule", "knockoffs"], ["--row-bound", "2"], ["--method", "products"]):
+        assert told(*more)[0].startswith("Plan: method products")
 
 
 WRONG_FACTS = {

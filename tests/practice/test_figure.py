@@ -7,7 +7,7 @@ import pytest
 
 from dp_knockoff.core.testing import refusal
 from dp_knockoff.evidence.simulation import Experiment, simulate
-from dp_knockoff.practice.figure import figure_settings, paper_figure
+from dp_knockoff.practice.figure import figure_settings, paper_figure, processes
 
 QUICK = dict(sizes=[10**4], methods=["none", "two"], trials=6)
 
@@ -46,3 +46,15 @@ def test_it_refuses(tmp_path):
     assert "other settings (p)" in refusal(paper_figure, tmp_path, replace(e, p=40), **QUICK, resume=True)
     assert "methods='nine' is unknown" in refusal(paper_figure, tmp_path, e, **{**QUICK, "methods": ["nine"]})
     assert "cannot be a folder" in refusal(paper_figure, tmp_path / "figure.csv", e, **QUICK)
+
+
+def test_processes_change_nothing():
+    with processes(1, 10**6) as none: assert none is None
+    with processes(2, 999) as none: assert none is None # not worth a start
+    e = Experiment(p=8, k=4, delta=.01)
+    with processes(2, 1000) as workers:
+        found = simulate(e, [1000, 2000], ["two", "tests"], 60, workers=workers)
+        with pytest.raises(ZeroDivisionError): # nothing is left behind for those who come next
+            simulate(e, [1000], ["two"], 60, done=lambda points: 1 / 0, workers=workers)
+        assert found == simulate(e, [1000, 2000], ["two", "tests"], 60)
+        assert found[:2] == simulate(e, [1000], ["two", "tests"], 60, workers=workers)
