@@ -88,7 +88,8 @@ class _Codes(dict):
         except Exception: return np.fromiter(map(self.of, values), np.int32, len(values))
 
 # %% ../../nbs/data/dictionary.ipynb #bd5f4194
-_KEYS = ("range", "levels", "merge", "probabilities", "missing", "indicator")  # what can be said of a column
+_KEYS = ("range", "levels", "merge", "probabilities", "missing", "indicator", # what can be said of a column
+         "typical", "zeros", "commonest")
 _PARTS = { # of a date that can be levels
     "month": ("January", "February", "March", "April", "May", "June", "July", "August", "September",
               "October", "November", "December"),
@@ -104,6 +105,9 @@ class Column:
     missing: object = None             # the value that stands in for one that is missing
     indicator: bool = False            # does a 0/1 column say where one was missing?
     merge: dict | None = None          # levels that become one: {its name: [levels]}
+    typical: tuple | None = None       # mean and standard deviation of a number; forecasts alone use it,
+    zeros: float | None = None         # and the share of rows where it is 0,
+    commonest: float | None = None     # and the share of rows with the first level
     dates: str = field(default="", init=False)      # what dates become, if values are: day, month, weekday
     members: tuple | None = field(default=None, init=False) # of each level, the values that mean it
 
@@ -323,8 +327,39 @@ def _merged(column: Column) -> dict:
     return dict(levels=tuple(at), members=tuple(tuple(values[j] for j in some) for some in at.values()),
                 probabilities=q and tuple(math.fsum(q[j] for j in some) for some in at.values()))
 
+def _check_typical(column: Column):
+    "A mean and a standard deviation that a column in this range can have"
+    given = column.typical
+    if given is None: return None
+    if column.levels is not None:
+        raise _wrong(column, "has typical and levels", "say commonest = ..., the share of its first level")
+    if not isinstance(given, (list, tuple)) or len(given) != 2 or not all(map(_is_number, given)):
+        raise _wrong(column, f"has typical {shown(given)}", "give its mean and its standard deviation")
+    (mean, sd), (low, high) = given, column.range or (-LARGEST, LARGEST)
+    if not (low < mean < high and 0 < sd**2 < (mean - low) * (high - mean)):
+        raise _wrong(column, f"has typical {shown(given)}, which nothing in its range can have",
+                     "give its mean and its standard deviation")
+    return float(mean), float(sd)
+
+def _check_share(column: Column, name: str, fits: bool, what: str):
+    "A share of rows, of a column that can have it"
+    given = getattr(column, name)
+    if given is None: return None
+    if not fits: raise _wrong(column, f"has {name}, which is for {what}", "leave it out")
+    if not _is_number(given) or not 0 < given < 1:
+        raise _wrong(column, f"has {name} {shown(given)}", "give a share of the rows, between 0 and 1")
+    return float(given)
+
+def _check_zeros(column: Column):
+    fits = bool(column.range) and column.range[0] == 0
+    return _check_share(column, "zeros", fits, "a range that begins at 0")
+
+def _check_commonest(column: Column):
+    return _check_share(column, "commonest", column.levels is not None, "levels")
+
 _CHECKS = {"dates": _check_dates, "range": _check_range, "levels": _check_levels,
-           "probabilities": _check_probabilities, "merge": _check_merge}
+           "probabilities": _check_probabilities, "merge": _check_merge, "typical": _check_typical,
+           "zeros": _check_zeros, "commonest": _check_commonest}
 
 def _check_missing(column: Column):
     "The stand-in is a value that the column may have"
@@ -671,6 +706,9 @@ _TEMPLATE = """# Public facts about the columns. Fill them in from what is known
 #   indicator = true       with it: a 0/1 column that says where one was missing
 #   merge = {few = [...]}  levels that are counted as one, since they are rare
 #   probabilities = [...]  of its levels, if they were drawn at random, as in an experiment
+# and, for forecasts alone (--dry-run, plan), what is known from elsewhere, such as an earlier survey:
+#   typical = [mean, sd]   of a number; zeros = 0.4, the share of rows where it is 0
+#   commonest = 0.7        the share of rows with its first level
 # Columns that are one variable: [groups], then e.g. home = ["married", "children"].
 """
 _RANGE = "smallest and largest value; or levels = [...], if the numbers are codes"

@@ -265,7 +265,7 @@ def private_filter(
     y=None,                 # the response, or its column's name
     *,
     epsilon: float = None,  # privacy budget, for replacing one row
-    delta: float = None,    # privacy budget: the probability with which protection may fail, well below 1/n
+    delta: float = None,    # privacy budget, well below 1/n
     dictionary=None,        # public facts about the columns: a path, a dict or a Dictionary
     law=None,               # the public distribution of a row, if any: Gaussian, Levels, ..., or a kernel;
                             # default: the dictionary's, if all columns have levels with probabilities

@@ -107,7 +107,7 @@ _LINES = { # examples, as they are typed
     "moments": ("moments north.csv --dictionary wage.toml --out north.npz",
                 "moments north.npz south.npz --out total.npz",
                 f"select total.npz {_BUDGET}"),
-    "plan": ("plan --method moments --p 20 --k 5", "plan --method two --bounds tight --power 0.9"),
+    "plan": ("plan --dictionary wage.toml --epsilon 1", "plan --method two --bounds tight --power 0.9"),
     "figure": ("figure --out figure", "figure --sizes 1e4,1e5 --trials 50 --methods two,moments --resume"),
     "demo": ("demo", "demo --n 5000 --epsilon 3 --out demo.svg"),
 }
@@ -908,7 +908,7 @@ def _plan_table(args) -> None:
     found = dp.plan(_scenario(args, dictionary, 1), method, args.power, seed=args.seed, fdr=values["fdr"],
                     rule=values.get("rule"))
     print(f"Method {word}: power {args.power:g} needs about n = {found.n:,} rows "
-          f"(between {found.low:,} and {found.high:,}, as far as the table is known). "
+          f"(half of the tables that fit what is known: {found.low:,} to {found.high:,}). "
           f"{found.unsure}".rstrip())
     print(f"There:\n{found.point}\nNothing was read, nothing was spent.")
 

@@ -144,7 +144,9 @@ def _check_share(s: Scenario) -> None:
 _MIDDLES = .65, 1.5  # the mean of a column in its range is .65 u^1.5, u uniform: most lean to the left
 _SPREAD = .37        # median of a column's standard deviation, over the largest with this mean
 _SPREADS = .47       # and the standard deviation of its logarithm: these four describe 165 real columns
+_RESPONSE = .5        # a response spreads half as far in its range, in 18 tables
 _LARGE = .6           # a given spread is no larger a part of the largest one
+_SPARE = .01, .9       # nor is any outside of these parts
 _LEVELS = .8         # of the Dirichlet law of unknown frequencies of levels
 _RAREST = .005       # no level is rarer than about this
 _MISSING = .05       # frequency of missing values, where there is an indicator of them
@@ -167,29 +169,49 @@ class _Shape:
         return [(codes == level) * 1.0 for level in range(1, len(self.cuts) + 1)] + missing
 
 def _shape(column: Column, s: Scenario, rng) -> _Shape:
-    "A plausible shape of a column"
+    "A plausible shape of a column, with what the dictionary says of it"
     from scipy.special import betaincinv, ndtr, ndtri
     if column.levels is not None:
-        p = column.probabilities or _frequencies(len(column.levels), rng)
+        p = column.probabilities or _frequencies(len(column.levels), column.commonest, rng)
         cuts = ndtri(np.clip(np.cumsum(p)[:-1], 1e-12, 1 - 1e-12))
         return _Shape(cuts, indicator=column.indicator, fact=p[0])
     if column.range is None:
-        mean, scale = (0.0, 1.0) if s.standardized else (rng.uniform(-3, 3), 10**rng.uniform(-1, 3))
-        return _Shape(values=scale * (_SCORES + mean), indicator=column.indicator)
-    middle = max(_MIDDLES[0] * rng.uniform()**_MIDDLES[1], .002)
-    if s.spread: middle = max(middle, .5 - np.sqrt(.25 - min((s.spread / 2 / _LARGE)**2, .25)))
-    largest = np.sqrt(middle * (1 - middle)) # standard deviation, of 0 and 1
-    sd = s.spread / 2 if s.spread else largest * np.exp(np.log(_SPREAD) + _SPREADS * rng.standard_normal())
-    sd = min(sd, .9 * largest)
-    c = middle * (1 - middle) / sd**2 - 1
-    share = betaincinv(middle * c, (1 - middle) * c, ndtr(_SCORES))
-    low, high = column.range
+        mean, sd = column.typical or ((0, 1) if s.standardized else _any_units(rng))
+        return _Shape(values=mean + sd * _SCORES, indicator=column.indicator)
+    (low, high), zeros = column.range, column.zeros or 0.0
+    mean, sd = _filling(column, s, rng)
+    c = mean * (1 - mean) / sd**2 - 1
+    above = np.clip((ndtr(_SCORES) - zeros) / (1 - zeros), 0, 1)
+    share = betaincinv(mean * c, (1 - mean) * c, above)
     return _Shape(values=low + (high - low) * share, indicator=column.indicator, fact=2 * sd)
 
-def _frequencies(levels: int, rng) -> np.ndarray:
+def _any_units(rng) -> tuple: # mean, standard deviation
+    scale = 10**rng.uniform(-1, 3)
+    return scale * rng.uniform(-3, 3), scale
+
+def _filling(column: Column, s: Scenario, rng) -> tuple: # mean, standard deviation
+    "How the values beside zeros fill a range, as if it were (0, 1)"
+    if column.typical:
+        (low, high), kept = column.range, 1 - (column.zeros or 0)
+        mean, sd = (column.typical[0] - low) / (high - low), column.typical[1] / (high - low)
+        square, mean = (sd**2 + mean**2) / kept, min(mean / kept, .99)
+        largest, sd = np.sqrt(mean * (1 - mean)), np.sqrt(max(square - mean**2, 0))
+    else:
+        is_response, told = column is s.target, None if column is s.target else s.spread
+        mean = max(_MIDDLES[0] * rng.uniform()**_MIDDLES[1], .002)
+        if told: mean = max(mean, .5 - np.sqrt(.25 - min((told / 2 / _LARGE)**2, .25)))
+        largest = np.sqrt(mean * (1 - mean)) # standard deviation, of 0 and 1
+        sd = largest * _SPREAD * np.exp(_SPREADS * rng.standard_normal()) * (_RESPONSE if is_response else 1)
+        if told: sd = told / 2
+    return mean, float(np.clip(sd, *np.multiply(_SPARE, largest)))
+
+def _frequencies(levels: int, commonest, rng) -> np.ndarray:
     "Of the levels of a factor, the commonest first: it should be the reference"
     p = np.sort(rng.dirichlet(np.full(levels, _LEVELS)))[::-1]
-    return np.append(p[0], rng.permutation(p[1:])) * (1 - levels * _RAREST) + _RAREST
+    p = np.append(p[0], rng.permutation(p[1:])) * (1 - levels * _RAREST) + _RAREST
+    if commonest: p = np.append(commonest, p[1:] / p[1:].sum() * (1 - commonest))
+    return p
+
 
 # %% ../../nbs/8_practice/planning.ipynb #e979f32e
 _CLUSTERS = .3, .7 # number of clusters of columns, over that of columns
@@ -273,10 +295,8 @@ class _PlausibleTable:
         return np.column_stack([part for z, shape in zip(Z.T, self.shapes) for part in shape(z, rng)])
 
 # %% ../../nbs/8_practice/planning.ipynb #29c1a4ad
-_FOUND = 3.0   # |z| from which a variable is found without privacy
-_SIZES = .38   # standard deviation of the logarithm of signals' |z|, over that of a usual one beyond 3 ...
-_MOST_UNLIKE = 1.3 # no more, however many rows there are
-_UNLIKE = .3   # ... give or take this share, in 22 tables
+_FOUND = 3.0  # |z| from which a variable is found without privacy
+_SEEN_IN = 10_000 # rows in which the variables that matter would be found
 
 @dataclass(frozen=True, eq=False)
 class _Planted:
@@ -285,6 +305,20 @@ class _Planted:
     support: np.ndarray # which variables matter
     fit: np.ndarray     # what the columns say of y, as a linear function of them
 
+def _sizes(
+    signals: int, # how many variables matter
+    usual: float, # root mean square of their |z|
+    rng: np.random.Generator,
+) -> np.ndarray:  # their |z|
+    "3 e^(a|N|), N normal: each would be found without privacy, and `a` makes them as large as they are"
+    N, square = np.abs(rng.standard_normal(signals)), max(usual / _FOUND, 1.0)**2
+    low, high = 0.0, 50.0
+    while high - low > 1e-3:
+        a = (low + high) / 2
+        if np.mean(np.exp(np.minimum(2 * a * N, 99.0))) < square: low = a
+        else: high = a
+    return _FOUND * np.exp(low * N)
+
 def plant(
     X: np.ndarray,        # rows of any table
     variables: Variables, # which columns are one variable
@@ -292,33 +326,24 @@ def plant(
     share: float,         # of the response's variance that they explain
     rng: np.random.Generator,
     rate=None,            # frequency of yes; None: a number, not a yes or no
-    rows=None,            # that the table has, if each of these stands for several
     shape=None,           # f(normal scores) -> noise of mean 0 and variance 1; None: normal noise
 ) -> _Planted:
     "A response that some variables explain: a few much, most of them little"
     support = np.zeros(len(variables), bool)
     support[rng.choice(len(variables), signals, replace=False)] = True
-    score, usual = np.zeros(len(X)), np.sqrt((rows or len(X)) * share / (1 - share) / signals)
-    differ = np.clip(_SIZES * np.log(usual / _FOUND), .1, _MOST_UNLIKE)
-    differ *= rng.uniform(1 - _UNLIKE, 1 + _UNLIKE)
-    for j in np.flatnonzero(support):
+    score, sizes = np.zeros(len(X)), _sizes(signals, np.sqrt(_SEEN_IN * share / (1 - share) / signals), rng)
+    for j, size in zip(np.flatnonzero(support), sizes):
         own = X[:, variables.columns([j])]
         part = (own - own.mean(0)) / np.maximum(own.std(0), 1e-12) @ rng.standard_normal(own.shape[1])
-        score += np.exp(differ * rng.standard_normal()) * rng.choice([-1, 1]) * part / max(part.std(), 1e-12)
+        score += size * rng.choice([-1, 1]) * part / max(part.std(), 1e-12)
     score /= max(score.std(), 1e-12)
+    if rate is not None: # a yes is as probable as the score says, as far as that is a probability
+        fit = rate + np.sqrt(share * rate * (1 - rate)) * score
+        return _Planted((rng.random(len(X)) < fit) * 1.0, support, fit)
     noise = rng.standard_normal(len(X))
-    if rate is not None: return _Planted(*_yes_or_no(score, noise, share, rate, support))
     if shape is not None: noise = shape(noise)
     return _Planted(np.sqrt(share) * score + np.sqrt(1 - share) * noise, support, np.sqrt(share) * score)
 
-def _yes_or_no(score, noise, share: float, rate: float, support) -> tuple:
-    "Yes where a latent normal response is high; the share is of the variance of 0 and 1"
-    from scipy.special import ndtri
-    cut = ndtri(1 - rate)
-    slope = np.exp(-cut**2 / 2) / np.sqrt(2 * np.pi) # of the mean in the score
-    latent = min(.98, share * rate * (1 - rate) / slope**2)
-    score = np.sqrt(latent) * score
-    return (score + np.sqrt(1 - latent) * noise > cut) * 1.0, support, rate + slope * score
 
 # %% ../../nbs/8_practice/planning.ipynb #4598ee67
 class Copies(Source):
@@ -392,7 +417,7 @@ def _response_units(s: Scenario, method, scaled: float, rng) -> tuple: # mean, s
     "What is zero and what is one for a planted response, and how its noise is shaped, as far as it is known"
     bound, center = method.response_bound, method.response_center
     if s.target is not None and s.target.range:
-        values = _shape(s.target, replace(s, spread=None), rng).values
+        values = _shape(s.target, s, rng).values
         weights = np.exp(-_SCORES**2 / 2) / np.exp(-_SCORES**2 / 2).sum()
         mean = weights @ values
         sd = np.sqrt(weights @ (values - mean)**2)
@@ -428,17 +453,20 @@ _LAWFUL = "products", "tests" # for rows of a public distribution
 class _Simulated:
     "One plausible table, and releases of it"
     def __init__(self, s: Scenario, method, fdr: float, rule, rng):
-        self.s, self.method, self.fdr, self.rule, self.rng = s, method, fdr, rule, rng
+        self.s, self.method, self.fdr, self.rule = s, method, fdr, rule
+        self.rng, responses, self.truths = rng.spawn(3) # so that a table has the same truths at every size
         pairs = method.word in _LAWFUL
         self.copies = -(-s.rows // (_MOST_PAIRS if pairs else _MOST))
         self.facts = {}
         if pairs: self.X = self._by_law()
         else: self.X = self._drawn()
-        self.rate = rng.uniform(*_RATES) if s.yes_or_no else None
+        self.rate = responses.uniform(*_RATES) if s.yes_or_no else None
         self.clip = None if pairs else _bounds_of(s, method, self.X)
         self.Z, self.w = self._clipped()
         self.mean, self.sd, self.shape = 0.0, 1.0, None
-        if not s.yes_or_no: self.mean, self.sd, self.shape = _response_units(s, method, self.scaled, rng)
+        if s.yes_or_no: return
+        self.mean, self.sd, self.shape = _response_units(s, method, self.scaled, responses)
+        if self.shape: self.facts["response"] = self.sd
 
     @property
     def _n(self) -> int: return self.s.rows // self.copies
@@ -466,8 +494,8 @@ class _Simulated:
 
     def release(self) -> _Found:
         "A truth, a release and a selection"
-        s, rng = self.s, self.rng
-        planted = plant(self.X, s.variables, s.signals, s.share, rng, self.rate, s.rows, self.shape)
+        s, rng = self.s, self.truths.spawn(1)[0]
+        planted = plant(self.X, s.variables, s.signals, s.share, rng, self.rate, self.shape)
         y, fit = (self.mean + self.sd * part for part in (planted.y, planted.fit))
         if self.clip is not None: y = _with_less_error(self.X, y, fit, self.clip, s.names, self.copies)
         if self.shape is not None: y = np.clip(y, *s.target.range)
@@ -516,13 +544,17 @@ _MIDDLE = .05   # and more where power is near one half, and moves fastest
 _NEAR = .02    # a power below is as good as none
 _ENDS = .05, .95 # quantiles of the tables' powers
 
+_QUARTILES = .25, .75 # of the tables' powers: half of them lie between, ...
+_ERROR = .08          # ... but of 22 real tables half were no nearer to the mean than this
+
 _UNKNOWN = {"correlation": "how far the columns say the same (correlation)",
-            "spread": "how far the columns spread in their ranges (spread)",
-            "levels": "how frequent the factors' levels are (probabilities)"}
+            "spread": "how the columns fill their ranges (typical = [mean, sd] in the dictionary, or spread)",
+            "response": "how the response fills its range (typical = [mean, sd] in the dictionary)",
+            "levels": "how frequent the factors' first levels are (commonest = ... in the dictionary)"}
 
 def _power_interval(
     powers: np.ndarray, # (tables, releases)
-) -> tuple:             # low, high, the same before it was cut, and how much the tables differ
+) -> tuple:             # low, high, the tables' quartiles, and how much the tables differ
     "An interval for the mean power of a table, cut to at most .5"
     means, center = powers.mean(1), powers.mean()
     within = powers.var(1, ddof=1).mean() / powers.shape[1] if powers.shape[1] > 1 else 0.0
@@ -532,12 +564,12 @@ def _power_interval(
     whole, margin = high - low, _MARGIN + _MIDDLE * 4 * center * (1 - center)
     low, high = max(0.0, low - margin), min(1.0, high + margin)
     if low < _NEAR: low = 0.0 # as good as none
-    uncut = float(low), float(high)
     if high - low > _WIDEST:
         low = float(np.clip(center - _WIDEST / 2, low, high - _WIDEST))
         if low < _NEAR: low = 0.0
         high = low + _WIDEST
-    return float(low), float(high), uncut, float(whole)
+    half = np.maximum(np.abs(np.quantile(means, _QUARTILES) - center), _ERROR) * (-1, 1)
+    return float(low), float(high), tuple(map(float, np.clip(center + half, 0, 1))), float(whole)
 
 @dataclass(frozen=True)
 class Outlook:
@@ -553,7 +585,7 @@ class Outlook:
     median: float        # of the tables' powers
     low: float           # the mean power of a table lies between this
     high: float          # and this, if the interval was not cut
-    uncut: tuple         # the same interval, however wide it is: what a plan goes by
+    quartiles: tuple     # half of the powers of such tables lie between: what a plan goes by
     whole: float         # how far the tables' powers are apart, from the 5 % to the 95 % quantile
     unknown: str         # what moved power most, from table to table
     found: float         # mean number of variables selected; nan beyond a million rows, but for products
@@ -654,8 +686,18 @@ def _assumed(s: Scenario, method) -> str:
         "how closely columns are related is unknown" if s.correlation is None else
         f"a typical column correlates {s.correlation:g} with the best guess from the others")
     spread = "" if s.spread is None else f", and spreads by {s.spread:g} of half its range"
+    silent = [c.name for c in s.columns if c.range and not c.typical
+              or c.levels and not (c.commonest or c.probabilities)]
+    if s.target is not None and s.target.range and not s.target.typical: silent.append(s.target.name)
+    if s.spread is not None: silent = [name for name in silent if s.target and name == s.target.name]
+    fill = "" if not silent or method.word in _LAWFUL else (
+        f" How {listed(silent, 3)} {'fill their ranges or levels' if len(silent) > 1 else 'fills its range'} "
+        "was drawn: typical = [mean, sd], zeros and commonest in the dictionary can say it.")
+    if any(c.range or c.levels for c in s.columns):
+        fill += (" A hole counts as missing = ... in the dictionary, or else as the middle of its range or "
+                 "the reference level.")
     return (f"Assumed: {s.signals} signals of different sizes explain {s.share:.0%} of the variance of "
-            f"{kind}; {rows}{spread}.")
+            f"{kind}; {rows}{spread}.{fill}")
 
 # %% ../../nbs/8_practice/planning.ipynb #1148a914
 _TABLES, _RELEASES = 32, 3 # simulated, if there is time
@@ -706,7 +748,7 @@ def _summed_up(s: Scenario, method, fdr: float, rule, results: list, facts: list
     def numbers(name): return np.array([[getattr(one, name) for one in row] for row in results], dtype=float)
     def mean(name): return float(np.mean(numbers(name)))
     powers = numbers("power")
-    low, high, uncut, whole = _power_interval(powers)
+    low, high, quartiles, whole = _power_interval(powers)
     bounds = [float(np.median(numbers(name))) for name in ("bound_sds", "row_share")]
     warnings = _scenario_warnings(s, method, fdr, rule) + _bound_warnings(s, method, *bounds)
     known = method.word in _LAWFUL or s.rows <= _MOST_COPIES * _MOST
@@ -715,8 +757,8 @@ def _summed_up(s: Scenario, method, fdr: float, rule, results: list, facts: list
     return Outlook(
         method=method.word, rule=rule.name, rows=s.rows, variables=len(s.variables), signals=s.signals,
         rate=fdr, rounds=results[0][0].rounds, power=float(powers.mean()),
-        median=float(np.median(powers.mean(1))), low=low, high=high, uncut=uncut, whole=whole,
-        unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
+        median=float(np.median(powers.mean(1))), low=low, high=high, quartiles=quartiles,
+        whole=whole, unknown=_moves_most(powers.mean(1), facts), found=found, false=false,
         fdr=wrong, effect=mean("effect"), gram_noise=mean("gram_noise"),
         noise={name: float(np.mean([one[name] for one in scales])) for name in scales[0]},
         product_noise=mean("product_noise"), zeta=float(np.median(numbers("zeta"))),
@@ -756,15 +798,15 @@ def plan_warnings(
 # %% ../../nbs/8_practice/planning.ipynb #82f95612
 _STEP = 4          # factor between the sizes tried on the way up
 _PRECISION = 1.03  # bisection ends when the two ends differ by no more than this factor
-_FEW = 12          # plausible tables at each size tried, for a Scenario
+_FEW = 16          # plausible tables at each size tried, for a Scenario
 _SURE = 4          # a range of sizes that is wider than this factor is no answer
 
 @dataclass(frozen=True)
 class Plan:
     "The smallest sample size that reaches a power"
     n: int             # estimate
-    low: int           # up to here the whole interval is below the wanted power
-    high: int          # from here on none of it is; infinite: nowhere
+    low: int           # an Experiment: too few, for sure; a Scenario: enough for a quarter of the tables
+    high: int          # an Experiment: surely enough; a Scenario: for three quarters; infinite: nowhere
     point: object      # what is to be expected at n: a Point of an Experiment, an Outlook of a Scenario
     warnings: tuple    # sentences
 
@@ -772,7 +814,7 @@ class Plan:
     def unsure(self) -> str:
         "A sentence, if the range is too wide for an answer"
         if self.high <= _SURE * self.low: return ""
-        factor = f"{self.high / self.low:,.0f}" if np.isfinite(self.high) else "any"
+        factor = f"{self.high / self.low:,.1f}" if np.isfinite(self.high) else "any"
         return (f"This is no answer: sizes within a factor of {factor} fit what is known, and {_SURE} would "
                 "be one. Say more of the table (spread, correlation, signals, share) or take the larger one.")
 
@@ -825,10 +867,11 @@ def _plan_table(seen, power: float, least: int, most: int) -> Plan:
         part = (power - below) / (above - below)
         return sizes[k - 1] * (sizes[k] / sizes[k - 1])**part
 
-    low, n, high = (reached(of) for of in (lambda o: o.uncut[1], lambda o: o.power, lambda o: o.uncut[0]))
+    low, n, high = (reached(of) for of in (lambda o: o.quartiles[1], lambda o: o.power,
+                                           lambda o: o.quartiles[0]))
     if n > most: raise _not_reached(power, most, value(len(sizes) - 1, lambda o: o.power), "")
     n, high = int(np.ceil(n)), int(np.ceil(high)) if high <= most else np.inf
-    point = seen(n, None)
+    point = seen(n, _FEW)
     plan = Plan(n, int(min(low, n)), max(high, n), point, point.warnings)
     return replace(plan, warnings=(*plan.warnings, plan.unsure)) if plan.unsure else plan
 

@@ -533,8 +533,13 @@ def _learned(step) -> list: # of names of classes
     return own + [name for part in parts if hasattr(part, "__dict__") for name in _learned(part)]
 
 def _warn_of_steps_before(selector) -> None:
-    "In a pipeline: say it if a step before was fitted to the same rows, which no noise covers"
-    before, _ = _neighbours(selector)
+    "In a pipeline: say it if a step before was fitted to the same rows, or the next one would get text"
+    before, after = _neighbours(selector)
+    if after and hasattr(after[0], "predict") and selector.dictionary is not None and not selector.encoded:
+        known = as_dictionary(selector.dictionary).columns
+        text = listed([name for name, column in known.items() if column.kind == "text"], 3)
+        if text: warnings.warn(f"{type(after[0]).__name__} would get text of {text}: encoded=True hands on "
+                               "numbers", stacklevel=4)
     found = listed([name for step in before if hasattr(step, "__dict__") for name in _learned(step)])
     if found: warnings.warn(f"{found} before this selector learned from the same rows, and no noise protects "
                             "what was learned: scale by public constants (ranges=..., or a dictionary), or "

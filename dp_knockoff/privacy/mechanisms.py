@@ -143,7 +143,7 @@ def check_budget(epsilon, delta) -> Budget:
     "A budget that leaves room for Gaussian noise, or a sentence"
     check_given("epsilon", epsilon, "pass a privacy budget, e.g. epsilon=1.0")
     check_given("delta", delta,
-                "pass the probability with which the protection may fail, well below 1/n, e.g. delta=1e-6")
+                "pass a public number well below 1/n, e.g. delta=1e-6")
     budget = Budget(epsilon, delta)
     analytic_ratio(budget) # refuses what cannot be calibrated
     return budget

@@ -404,6 +404,11 @@ REFUSED = [
     (of(missing=2, levels=[0, 1]), "none of its levels"), (of(missing=True, levels=[0, 1]),
                                                            "none of its levels"),
     (of(indicator=True), "no stand-in"), (of(indicator=1, missing=0), "true or false"),
+    (of(typical=[1, 2], levels=[0, 1]), "say commonest"), (of(typical=3), "has typical 3: give its mean"),
+    (of(typical=[5, 1], range=[0, 4]), "nothing in its range"), (of(typical=[1, 0]), "give its mean"),
+    (of(typical=[2, 3], range=[0, 4]), "nothing in its range"), (of(zeros=.5), "a range that begins at 0"),
+    (of(zeros=.5, range=[1, 2]), "a range that begins at 0"), (of(zeros=1, range=[0, 2]), "between 0 and 1"),
+    (of(commonest=.5), "which is for levels"), (of(commonest=80, levels=[0, 1]), "between 0 and 1"),
     (of(levels=[0, 1, 2]) | {"target": "c"}, "response 'c' has 3 levels"),
     (of(levels=[0, 1], probabilities=[.5, .5]) | {"target": "c"}, "which are for features"),
     (of(missing=0, indicator=True) | {"target": "c"}, "which are for features"),
@@ -585,7 +590,8 @@ def test_a_template_says_what_to_fill_in():
     assert "a common one first: it is the reference" in lines["[columns.region]"]
     assert "or levels = [...], if the numbers are codes" in lines["[columns.age]"]
     head = text.partition("target =")[0]
-    for key in ("missing", "indicator", "probabilities", "[groups]"): assert key in head
+    for key in ("missing", "indicator", "probabilities", "[groups]", "typical", "zeros", "commonest"):
+        assert key in head
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="there is nothing longer")

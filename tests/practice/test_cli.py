@@ -584,7 +584,7 @@ def test_a_dry_run_takes_the_rule_the_rate_and_what_is_assumed(capsys, quick):
     names = tuple(name for name in pl.read_parquet("t.parquet").columns if name != "y")
     scenario = planning.Scenario(4000, tuple(Column(name) for name in names), standardized=True, signals=3,
                                  share=.1, correlation=.3, response_sd=2.0)
-    o = outlook(scenario, MomentsMethod(**MOMENTS, rounds=4), fdr=.1, rule="by")
+    o = outlook(scenario, MomentsMethod(**MOMENTS), fdr=.1, rule="by")
     assert told["rule"] == "by" and (told["power"], told["low"], told["high"]) == (o.power, o.low, o.high)
     ranges = {name: [-3, 3] for name in names}
     Path("r.json").write_text(json.dumps(ranges))

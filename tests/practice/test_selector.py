@@ -1,4 +1,5 @@
 "The scikit-learn estimator: its conventions, its bookkeeping, its refusals."
+import contextlib
 import copy
 import inspect
 import pickle
@@ -501,6 +502,21 @@ def test_scaling_that_was_fitted_to_the_same_rows_is_warned_of():
     for step in public: assert not warned(make_pipeline(step, moments(), LinearRegression()).fit, X, Y)
     assert not warned(make_pipeline(moments(), StandardScaler(), LinearRegression()).fit, X, Y)
     assert not warned(make_pipeline(StandardScaler(), none(), LinearRegression()).fit, X, Y)
+
+
+def test_text_that_the_next_step_would_get_is_warned_of():
+    "Before the budget is spent; not where somebody encodes it"
+    said = "LinearRegression would get text of 'region'"
+    facts = {"columns": {"region": {"levels": ["s", "n"]}, "age": {"range": [0, 9]}}, "target": "y"}
+    people = pd.DataFrame({"region": ["s", "n"] * 300, "age": np.arange(600) % 10.0})
+    response = 5.0 * (people.region == "n") + np.arange(600) % 3
+    def texts(*after, **how):
+        model = moments(dictionary=facts, row_bound=1.0, response_bound=9.0, **how)
+        def fit():
+            with contextlib.suppress(ValueError): make_pipeline(model, *after).fit(people, response)
+        return [text for text in warned(fit) if "would get text" in text]
+    assert [text[:len(said)] for text in texts(LinearRegression())] == [said]
+    assert not texts(LinearRegression(), encoded=True) and not texts(FunctionTransformer()) and not texts()
 
 
 def test_a_fitted_selector_pickles():

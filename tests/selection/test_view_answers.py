@@ -115,3 +115,12 @@ def test_the_account_says_why_what_is_left_is_more_than_the_difference(tmp_path)
     assert "squares" not in repr(ledger)
     METHOD.select(TABLE, dictionary=FACTS, simulation=True, random_state=0, ledger=ledger)
     assert "their squares add up, not their epsilons" in repr(ledger)
+
+
+def test_both_tables_of_intervals_agree_when_nothing_is_selected():
+    X, noise = np.random.default_rng(0).standard_normal((2, 2000, 5))
+    method = dp.MomentsMethod(epsilon=.5, delta=1e-6, row_bound=2.0, response_bound=3.0)
+    none = method.select(dp.open_source(X, noise[:, 0]), simulation=True, random_state=0)
+    told, other = (pd.DataFrame(one.to_frame()) for one in (none, none.all_effects()))
+    assert len(none) == 0 and len(told) == 5
+    for name in ("estimate", "low", "high"): assert told[name].equals(other[name][:5])  # then the intercept
