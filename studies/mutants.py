@@ -113,8 +113,11 @@ def mutants_of(module: str) -> list:
 
 
 def compiles(lines: list, number: int, change: str) -> bool:
-    "Is the mutant a program?"
-    try: ast.parse("\n".join([*lines[:number - 1], change, *lines[number:]]))
+    "Is the mutant a program? Its cell says so: a cell holds whole statements"
+    ends = [k for k, line in enumerate(lines) if line.startswith("# %% ")]
+    first = max((k for k in ends if k < number), default=0)
+    last = min((k for k in ends if k >= number), default=len(lines))
+    try: ast.parse("\n".join([*lines[first:number - 1], change, *lines[number:last]]))
     except SyntaxError: return False
     return True
 

@@ -445,7 +445,7 @@ class Silent(NumpySampler):
     def lattice(self, value, scale, purpose): return np.asarray(value)
 
 
-def unscaled(X, y, clip, center, scale, limits=None):
+def unscaled(X, y, clip, center, scale, limits=None, rows=True):
     Z = np.column_stack([(X - center) / scale, np.ones((len(y), int(clip.intercept)))])
     t = y - clip.response_center - (Z @ clip.start if clip.start else 0)
     clamped = int((np.abs(t) > clip.response_bound).sum())
