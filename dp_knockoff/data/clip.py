@@ -43,8 +43,8 @@ def _check_center(center, intercept: bool) -> float:
 
 def _check_start(start) -> tuple:
     "Coefficients to start from, whose fit must be finite"
-    start = tuple(float(b) for b in start)
-    if not all(abs(b) < LARGEST for b in start):
+    start = tuple(map(float, start))
+    if not (np.abs(start) < LARGEST).all():
         raise InputError("start", start, "holds a number that is not finite", "pass public coefficients")
     return start
 
@@ -56,13 +56,13 @@ def _check_ranges(ranges, intercept: bool) -> dict:
 
 def _check_range(name, r, intercept: bool) -> tuple:
     "A column's public range, as two numbers"
-    try: low, high = (float(v) for v in r)
+    try: low, high = map(float, r)
     except (TypeError, ValueError): low = high = 0.0
-    what = f"the range {shown(r)} of column {name!r}"
+    def what(): return f"the range {shown(r)} of column {name!r}"
     if not (-LARGEST < low < high < LARGEST and high - low > _NARROWEST):
-        raise InputError(what, problem="is not a pair (low, high)", remedy="pass two numbers, low first")
+        raise InputError(what(), problem="is not a pair (low, high)", remedy="pass two numbers, low first")
     if not intercept and low != -high:
-        raise InputError(what, problem="moves its zero, and there is no intercept to take that up",
+        raise InputError(what(), problem="moves its zero, and there is no intercept to take that up",
                          remedy="use a range (-a, a)")
     return low, high
 
