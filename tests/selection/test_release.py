@@ -18,7 +18,7 @@ from dp_knockoff.core.variables import Variables
 from dp_knockoff.filters.methods import ask, question_of
 from dp_knockoff.knockoffs.fixed_x import gram
 from dp_knockoff.knockoffs.statistics import Statistic
-from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
+from dp_knockoff.knockoffs.threshold import ebh_threshold, error_rates, knockoff_threshold
 from dp_knockoff.privacy.mechanisms import Budget
 from dp_knockoff.selection.diagnosis import Diagnosis, Finding, _rough_estimate, collinear_pairs
 from dp_knockoff.selection.inference import dbh_support
@@ -912,3 +912,11 @@ def test_a_factor_of_two_levels_shows_its_effect():
     assert set(found.selected) == {"sex", "place"}
     lines = {line.split()[0]: line for line in str(found).splitlines() if "|z| =" in line}
     assert lines["sex"].endswith("), sex=m (against f)") and " to " not in lines["place"]
+
+
+def test_the_best_rate_of_e_values_is_the_smallest_that_selects_anything():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        e = np.exp(rng.normal(0, 2, rng.integers(1, 12)))
+        best = EBH().best_rate(e)
+        assert ebh_threshold(e, best * 1.0001) < np.inf == ebh_threshold(e, best * .9999)
