@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import json
 import os
 import random
 import re
@@ -26,7 +27,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import nbformat
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,8 +113,11 @@ def mutants_of(module: str) -> list:
 
 
 def compiles(lines: list, number: int, change: str) -> bool:
-    "Is the mutant a program?"
-    try: ast.parse("\n".join([*lines[:number - 1], change, *lines[number:]]))
+    "Is the mutant a program? Its cell says so: a cell holds whole statements"
+    ends = [k for k, line in enumerate(lines) if line.startswith("# %% ")]
+    first = max((k for k in ends if k < number), default=0)
+    last = min((k for k in ends if k >= number), default=len(lines))
+    try: ast.parse("\n".join([*lines[first:number - 1], change, *lines[number:last]]))
     except SyntaxError: return False
     return True
 
@@ -168,12 +171,12 @@ def plant(mutant: Mutant, tree: Path) -> None:
     lines[where] = mutant.change
     path.write_text("\n".join(lines), encoding="utf-8")
     book = tree / notebook_of(mutant.module)
-    notebook = nbformat.read(book, 4)
-    cell = next(cell for cell in notebook.cells if lines[first].endswith(f"#{cell.id}"))
-    here = cell.source.split("\n")
+    notebook = json.loads(book.read_text(encoding="utf-8"))
+    cell = next(cell for cell in notebook["cells"] if lines[first].endswith(f"#{cell['id']}"))
+    here = "".join(cell["source"]).split("\n")
     here[[k for k, line in enumerate(here) if line == mutant.line][before]] = mutant.change
-    cell.source = "\n".join(here)
-    nbformat.write(notebook, book)
+    cell["source"] = "\n".join(here).splitlines(keepends=True)
+    book.write_text(json.dumps(notebook, ensure_ascii=False), encoding="utf-8")
 
 
 def located(mutant: Mutant, lines: list) -> int:

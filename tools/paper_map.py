@@ -147,12 +147,12 @@ def generated() -> dict:
     "Every file that this tool writes, with its content (README.md follows from index.ipynb)"
     books, paper, files = nbs.books(), tags.inventory(), {}
     found = tags.read(books)
-    written = summary(found)
+    written, names = summary(found), our_names(found)
     for stem in books:
         path = nbs.path_of(stem)
         book = json.loads(path.read_text(encoding="utf-8"))
         before = saved(book)
-        for cell in book["cells"]: renew(cell, written, our_names(found))
+        for cell in book["cells"]: renew(cell, written, names)
         if saved(book) != before: files[path] = saved(book)
     return files | {MAP: map_csv(found, paper)}
 

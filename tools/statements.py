@@ -118,22 +118,23 @@ def wrong_sources(found: list, books: dict) -> list:
 
 def wrong_attacks(found: list, books: dict) -> list:
     "Attacks are code cells that are not exported and that can fail"
-    wrong = []
+    attacked = {page for one in found for page, _ in one.attacks if page in books}
+    wrong, helpers = [], {page: insisting(books[page]) for page in attacked}
     for one in found:
         for page, name in one.attacks:
             cells = books.get(page, {"cells": []})["cells"]
             cell = next((cell for cell in cells if cell["id"] == name), None)
-            if text := no_attack(cell, books.get(page)):
+            if text := no_attack(cell, helpers.get(page)):
                 wrong.append(f"{where(one)}: the attack {page}#{name} {text}")
     return wrong
 
 
-def no_attack(cell, book) -> str:
+def no_attack(cell, helpers) -> str:
     "Why a cell attacks nothing, or nothing if it does"
     if cell is None: return "does not exist"
     if cell["cell_type"] != "code": return "is not code"
     if nbs.has(cell, *nbs.EXPORTED): return "is exported: it defines, it does not attack"
-    return "" if insists(cell["source"], insisting(book)) else "holds no assertion and no attack"
+    return "" if insists(cell["source"], helpers) else "holds no assertion and no attack"
 
 
 def insists(source: str, helpers=frozenset()) -> bool:

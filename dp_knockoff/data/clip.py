@@ -43,8 +43,8 @@ def _check_center(center, intercept: bool) -> float:
 
 def _check_start(start) -> tuple:
     "Coefficients to start from, whose fit must be finite"
-    start = tuple(float(b) for b in start)
-    if not all(abs(b) < LARGEST for b in start):
+    start = tuple(map(float, start))
+    if not (np.abs(start) < LARGEST).all():
         raise InputError("start", start, "holds a number that is not finite", "pass public coefficients")
     return start
 
@@ -56,13 +56,13 @@ def _check_ranges(ranges, intercept: bool) -> dict:
 
 def _check_range(name, r, intercept: bool) -> tuple:
     "A column's public range, as two numbers"
-    try: low, high = (float(v) for v in r)
+    try: low, high = map(float, r)
     except (TypeError, ValueError): low = high = 0.0
-    what = f"the range {shown(r)} of column {name!r}"
+    def what(): return f"the range {shown(r)} of column {name!r}"
     if not (-LARGEST < low < high < LARGEST and high - low > _NARROWEST):
-        raise InputError(what, problem="is not a pair (low, high)", remedy="pass two numbers, low first")
+        raise InputError(what(), problem="is not a pair (low, high)", remedy="pass two numbers, low first")
     if not intercept and low != -high:
-        raise InputError(what, problem="moves its zero, and there is no intercept to take that up",
+        raise InputError(what(), problem="moves its zero, and there is no intercept to take that up",
                          remedy="use a range (-a, a)")
     return low, high
 
@@ -136,8 +136,9 @@ class Clip:
         return (*names, INTERCEPT) if self.intercept else tuple(names)
 
     def bind(self,
-        names: tuple, # the columns of x
-    ):                # f(X, y) -> rows of the design, responses, weights, (how many scaled, clamped)
+        names: tuple,      # the columns of x
+        rows: bool = True, # are the rows of the design wanted, or responses and weights only?
+    ):                     # f(X, y) -> rows of the design, responses, weights, (how many scaled, clamped)
         "The function that brings blocks of rows with these columns into bounds"
         if INTERCEPT in names:
             raise InputError("a column", problem=f"is called {INTERCEPT!r}, the name of the column of ones",
@@ -152,10 +153,10 @@ class Clip:
         ends = self.ranges | self.limits
         limits = np.array([ends.get(name, (-np.inf, np.inf)) for name in names]).T if ends else None
         center, scale = (low + high) / 2, (high - low) / 2
-        return partial(clipped_rows, clip=self, center=center, scale=scale, limits=limits)
+        return partial(clipped_rows, clip=self, center=center, scale=scale, limits=limits, rows=rows)
 
 # %% ../../nbs/data/clip.ipynb #5c0ffee2
-_CACHED = 2**17    # numbers worked on at once: a few copies of them fit into the cache
+_CACHED = 2**18    # numbers worked on at once: a few copies of them fit into the cache
 _LEAST_ROWS = 512  # but never fewer rows than this: products of few rows are slow
 _TOGETHER = 2**12  # numbers that an operation by columns takes at once
 _memory = threading.local()
@@ -194,6 +195,7 @@ def by_column(
     idle=0.0,      # the number for the others, which changes nothing
 ) -> None:
     "f(A, numbers): NumPy takes its time to start a row, so that short rows are taken many at once"
+    if np.all(np.equal(numbers, idle)): return
     together = max(1, _TOGETHER // A.shape[1]) if A.flags.c_contiguous else 1
     row = np.full((together, A.shape[1]), idle)
     row[:, :len(numbers)] = numbers
@@ -216,6 +218,7 @@ def clipped_rows(
     center=None,        # what is zero in public units; None: the rows are in them, with all their columns
     scale=None,         # and what is one
     limits=None,        # smallest and largest values of the columns, if single values are clipped
+    rows=True,          # is the design wanted?
 ) -> tuple:             # rows of the design, responses, weights, (how many rows scaled, responses clamped)
     "The three steps, for a block of rows: no row's result depends on another row"
     with np.errstate(all="ignore"):
@@ -225,9 +228,9 @@ def clipped_rows(
         wild = np.flatnonzero(~np.isfinite(norms))
         if wild.size: norms[wild] = _tame(Z, X, wild)
         w = np.minimum(1.0, clip.longest(Z.shape[1]) / norms)  # a row of zeros: bound / 0 is infinite, w = 1
-        room *= w[:, None]
+        if rows or any(clip.start): room *= w[:, None]
         t = (y - clip.response_center) * w
-        if clip.start: t -= _row_sums("ij,j->i", Z, np.array(clip.start))
+        if any(clip.start): t -= _row_sums("ij,j->i", Z, np.array(clip.start))
         t[~np.isfinite(y)] = np.nan  # what is not finite must be found, not clamped
         cut = int((w < 1).sum()), int((np.abs(t) > clip.response_bound).sum())
         return Z, np.clip(t, -clip.response_bound, clip.response_bound), w, cut
@@ -260,9 +263,13 @@ def _row_sums(sums: str, A, B) -> np.ndarray:
 # %% ../../nbs/data/clip.ipynb #610fa72d
 _LIMIT = 4.0**BITS # squared bound, in squared steps
 
+def check_finite(t: np.ndarray) -> None:
+    "Refuse rows that were not finite: their weights, and so their responses, are NaN"
+    if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite")
+
 def on_grid(Z: np.ndarray, t: np.ndarray, clip: Clip) -> np.ndarray:
     "Rows and responses as whole numbers of public steps, within bounds; inside `sum_parts` in their place"
-    if not np.isfinite(t).all(): raise FloatingPointError("a row is not finite") # then w, and so t, is NaN
+    check_finite(t)
     A = with_room(Z, 1)
     A *= 1 / clip.row_step
     np.multiply(t, 1 / clip.response_step, out=A[:, -1])

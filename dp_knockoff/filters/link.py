@@ -65,9 +65,9 @@ class Scores(pm.Residuals):
         negated = replace(self.clip, start=tuple(-b for b in self.clip.start)) # a residual of 0 is the fit
         return partial(_scores, bound=pm.Residuals(self.names, negated, self.usual).bound, seen=self)
 
-def _scores(X, y, bound, seen: Scores) -> tuple:
+def _scores(X, y, bound, seen: Scores, rows=True) -> tuple:
     "One block: all weights follow from x and from the start"
-    Z, fit, w, _ = bound(X, np.zeros(len(y)))
+    Z, fit, w, _ = bound(X, np.zeros(len(y)), rows=rows)
     with np.errstate(all="ignore"):
         eta, usual = fit / w, np.minimum(w, seen.usual)
         h = seen.link.shrink(eta)

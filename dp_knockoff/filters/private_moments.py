@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..core.errors import InputError
-from ..data.clip import BITS, Clip, on_grid, scratch, sum_parts
+from ..data.clip import BITS, Clip, check_finite, on_grid, scratch, sum_parts
 from ..data.moments import exact_products
 from ..privacy.mechanisms import analytic_ratio
 from ..privacy.samplers import noisy_count
@@ -180,12 +180,17 @@ def weight_sums(
     clip: Clip,   # the bounds
 ):                # f(X, y) -> (2,) int64: number of rows, sum of their squared weights in steps of 2^-18
     "What the pass does that comes before several rounds"
-    return partial(_weight_sums, bound=clip.bind(names))
+    return _OfBounded(_weight_sums, bound=clip.bind(names, rows=False))
+
+class _OfBounded(partial):
+    "What is said of rows in bounds, which tell by themselves whether they were finite"
+    finds_infinite = True
 
 def _weight_sums(X, y, bound) -> np.ndarray:
     "The two sums over one block, a few rows at a time"
     def some(rows):
-        _, _, w, _ = bound(X[rows], y[rows])
+        _, t, w, _ = bound(X[rows], y[rows])
+        check_finite(t)
         return np.array([len(w), np.rint(w**2 * 2**BITS).sum()], dtype=np.int64)
     return sum_parts(some, *X.shape)
 
@@ -220,7 +225,7 @@ class Residuals:
         edges: np.ndarray, # (J,) ascending
     ):                     # f(X, y) -> (2, J) int64: positive and negative residuals between edges
         "What the pass does that looks for a bound"
-        return partial(_sizes, bound=self.bound, usual=self.usual, edges=edges)
+        return _OfBounded(_sizes, bound=partial(self.bound, rows=False), usual=self.usual, edges=edges)
 
     def sums(self,
         directions=None,    # (m, d) as `on_directions` makes them; None: no variances
@@ -228,7 +233,7 @@ class Residuals:
     ):                      # f(X, y) -> RoundSums
         "What the pass does that makes a round's sums"
         if directions is None: directions = np.empty((0, len(self.clip.names(self.names))))
-        return partial(_sums, bound=self.bound, seen=self, directions=directions, gram=gram)
+        return _OfBounded(_sums, bound=self.bound, seen=self, directions=directions, gram=gram)
 
 def _lengthened(t, w, usual) -> np.ndarray:
     "Residuals e of whole rows, those of rows with a weight above w0 lengthened by w / w0"
@@ -238,6 +243,7 @@ def _sizes(X, y, bound, usual, edges) -> np.ndarray:
     "The counts of one block, a few rows at a time"
     def some(rows):
         _, t, w, _ = bound(X[rows], y[rows])
+        check_finite(t)
         r = _lengthened(t, w, usual)
         cell = np.searchsorted(edges, np.abs(r), side="right") # 0: below all edges
         return np.stack([np.bincount(cell[side], minlength=len(edges) + 1)[1:] for side in (r > 0, r < 0)])
@@ -268,7 +274,7 @@ def _variance_sums(A: np.ndarray, directions: np.ndarray) -> np.ndarray:
     shares *= A[:, -1:] / (4.0**BITS * _DIRECTION) # exact: a power of two
     np.square(shares, out=shares)
     shares *= _BELOW * _VARIANCE
-    return np.floor(shares, out=shares).sum(0).astype(np.int64)
+    return (np.ones(len(A)) @ np.floor(shares, out=shares)).astype(np.int64) # exact: below 2^53
 
 def noisy_sizes(
     counts: np.ndarray, # (2, J) integers, as `Residuals.sizes` counts

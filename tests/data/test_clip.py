@@ -404,13 +404,13 @@ def test_limits_are_checked_compared_and_kept():
 
 @pytest.mark.parametrize("p", [1, 50, 1000, 5000])
 def test_parts_are_all_rows_once_and_few_enough_for_exact_sums(p):
-    n, parts = 3 * 2**17 // (p + 1) + 5, []
+    n, parts = 3 * 2**18 // (p + 1) + 5, []
     def some(rows):
         parts.append(np.arange(n)[rows])
         return len(parts[-1])
     assert clip_module.sum_parts(some, n, p) == n and np.array_equal(np.concatenate(parts), np.arange(n))
     assert len(parts) > 1 or n <= 512
-    assert max(map(len, parts)) <= min(2**17, max(512, 2**17 // p))
+    assert max(map(len, parts)) <= min(2**17, max(512, 2**18 // p))
 
 
 def test_memory_is_used_again_only_inside_sum_parts():

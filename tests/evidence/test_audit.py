@@ -160,6 +160,8 @@ def test_one_step_beyond_the_promise_is_too_much():
     def audited(excess): return audit_release(one, two, epsilon=1.0, delta=1e-6, run=run, excess=excess)
     assert audited(0).ok and audited(-5).ok and not audited(5).ok # of 2^36, that is 7e-11
     assert np.isclose(audited(5).divergence, 1e-6, rtol=1e-6)
+    some = replace(audited(0), squares=(*audited(0).squares, *audited(5).squares))
+    assert not some.ok # one transcript is enough
 
 
 def test_scales_that_differ_or_vanish_are_infinitely_far():
@@ -445,7 +447,7 @@ class Silent(NumpySampler):
     def lattice(self, value, scale, purpose): return np.asarray(value)
 
 
-def unscaled(X, y, clip, center, scale, limits=None):
+def unscaled(X, y, clip, center, scale, limits=None, rows=True):
     Z = np.column_stack([(X - center) / scale, np.ones((len(y), int(clip.intercept)))])
     t = y - clip.response_center - (Z @ clip.start if clip.start else 0)
     clamped = int((np.abs(t) > clip.response_bound).sum())

@@ -384,3 +384,21 @@ def test_what_a_choice_may_spend():
 def test_a_range_of_centres_that_cannot_be(center):
     words = "is not a range (low, high): pass a public number, 'private', or the response's public range"
     assert words in refusal(LawTestsMethod, epsilon=1, delta=1e-6, response_center=center)
+
+
+def test_effects_are_shrunk_to_their_posterior_means_and_variances():
+    "Against integrals under the prior, of those tried, that explains all estimates best"
+    rng = np.random.default_rng(0)
+    v = rng.uniform(.5, 2, 30)
+    b = np.where(rng.random(30) < .3, 4 * rng.standard_normal(30), 0) + np.sqrt(v) * rng.standard_normal(30)
+    widths = np.mean(b**2) * np.array(law_tests._SCALES)
+    priors = [(chance, wide) for chance in law_tests._CHANCES for wide in widths]
+    def seen(chance, wide): # the densities of the estimates without an effect, and with one
+        def density(variance): return stats.norm.pdf(b, 0, np.sqrt(variance))
+        return (1 - chance) * density(v), chance * density(v + wide)
+    chance, wide = max(priors, key=lambda prior: np.log(sum(seen(*prior))).sum())
+    t = np.linspace(-60, 60, 200_001)
+    some = chance * stats.norm.pdf(t, 0, np.sqrt(wide)) * stats.norm.pdf(b[:, None], t, np.sqrt(v)[:, None])
+    first, second = ((some * t**k).sum(-1) * (t[1] - t[0]) / sum(seen(chance, wide)) for k in (1, 2))
+    mean, variance = _shrunk(b, v)
+    assert np.allclose(mean, first, atol=1e-6) and np.allclose(variance, second - first**2, atol=1e-6)

@@ -345,23 +345,23 @@ def test_responses_beyond_their_ends_are_clipped_and_what_is_not_finite_is_refus
 
 # ---------------------------------------------------------------- what happens if it is broken
 
-def scaled_inside(X, y, bound, seen):
+def scaled_inside(X, y, bound, seen, **how):
     "As `_scores`, but the fit is that of the scaled row"
-    def wrong(X, zeros):
-        Z, fit, w, cut = bound(X, zeros)
+    def wrong(X, zeros, **how):
+        Z, fit, w, cut = bound(X, zeros, **how)
         return Z, fit * w, w, cut
-    return SCORES(X, y, wrong, seen)
+    return SCORES(X, y, wrong, seen, **how)
 
 
-def looks_at_y(X, y, bound, seen):
+def looks_at_y(X, y, bound, seen, **how):
     "As `_scores`, but weights are smaller where residuals are large"
-    Z, t, w, cut = SCORES(X, y, bound, seen)
+    Z, t, w, cut = SCORES(X, y, bound, seen, **how)
     return Z, t if seen.gram else t / (1 + 2 * np.abs(t)), w, cut
 
 
-def without_cap(X, y, bound, seen):
+def without_cap(X, y, bound, seen, **how):
     "As `_scores`, but no weight is cut off"
-    Z, t, w, cut = SCORES(X, y, bound, replace(seen, cap=1e9))
+    Z, t, w, cut = SCORES(X, y, bound, replace(seen, cap=1e9), **how)
     return Z * np.sqrt(1e9 / seen.cap) if seen.gram else Z, t, w, cut
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, norm
 
-from dp_knockoff.core.testing import assert_rate_at_most, fires
+from dp_knockoff.core.testing import assert_rate_at_most, fires, refusal
 from dp_knockoff.core.variables import Variables
 from dp_knockoff.knockoffs.threshold import error_rates
 from dp_knockoff.selection import inference as normal_tests
@@ -263,3 +263,12 @@ def test_what_is_kept_counts_no_more_than_guessed():
     shares = kept / np.maximum(kept.sum(1), 1)[:, None]
     for j in range(3): assert_rate_at_most(shares[:, j], 1 / guesses[j])
     assert fires(assert_rate_at_most, np.full(6000, 1 / 3), 1 / 6)
+
+
+@pytest.mark.parametrize("draws, rank", [(18, 1), (19, 2), (28, 2), (29, 3)])
+def test_the_data_are_one_more_draw_of_the_noise(draws, rank):
+    "Theorem 10.7 for one variable at 90 %: of draws + 1 numbers, a tenth may be as small as the cut"
+    null = np.random.default_rng(draws).random((draws, 1))
+    cuts, most = normal_tests.noise_bounds(np.zeros(1), null, .9)
+    assert -cuts[0] == np.sort(null[:, 0])[rank - 1] and most.tolist() == [0]
+    assert "too close to 1 for 8 draws" in refusal(normal_tests.noise_bounds, np.zeros(1), null[:8], .9)

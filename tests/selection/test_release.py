@@ -3,6 +3,7 @@ import json
 import warnings
 from copy import copy
 from dataclasses import FrozenInstanceError, fields
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,13 @@ from dp_knockoff import knockoff_filter
 from dp_knockoff.core.errors import InputError, check_positive, stream
 from dp_knockoff.core.testing import assert_rate_at_most, refusal
 from dp_knockoff.core.variables import Variables
+from dp_knockoff.data.clip import Clip
 from dp_knockoff.filters.methods import ask, question_of
 from dp_knockoff.knockoffs.fixed_x import gram
 from dp_knockoff.knockoffs.statistics import Statistic
-from dp_knockoff.knockoffs.threshold import error_rates, knockoff_threshold
+from dp_knockoff.knockoffs.threshold import ebh_threshold, error_rates, knockoff_threshold
 from dp_knockoff.privacy.mechanisms import Budget
-from dp_knockoff.selection.diagnosis import Diagnosis, Finding, _rough_estimate, collinear_pairs
+from dp_knockoff.selection.diagnosis import Diagnosis, Finding, _center, _rough_estimate, collinear_pairs
 from dp_knockoff.selection.inference import dbh_support
 from dp_knockoff.selection.release import Estimate, Method, Release, Selection, select
 from dp_knockoff.selection.rules import (
@@ -912,3 +914,21 @@ def test_a_factor_of_two_levels_shows_its_effect():
     assert set(found.selected) == {"sex", "place"}
     lines = {line.split()[0]: line for line in str(found).splitlines() if "|z| =" in line}
     assert lines["sex"].endswith("), sex=m (against f)") and " to " not in lines["place"]
+
+
+def test_the_best_rate_of_e_values_is_the_smallest_that_selects_anything():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        e = np.exp(rng.normal(0, 2, rng.integers(1, 12)))
+        best = EBH().best_rate(e)
+        assert ebh_threshold(e, best * 1.0001) < np.inf == ebh_threshold(e, best * .9999)
+
+
+@pytest.mark.parametrize("noise, told", [(.6, False), (.01, True)])
+def test_a_mean_that_noise_explains_is_no_wrong_centre(noise, told):
+    "Responses 1 from their centre that spread by .1, as a release sees them"
+    clip, n = Clip(1.0, 1.0), 100.0
+    seen = dict(products=np.array([[0, clip.one * n]]), product_sds=np.array([noise * clip.one * n]),
+                squares=np.array([1.01 * n]), square_sds=np.zeros(1), starts=np.zeros((1, 2)))
+    release = SimpleNamespace(clip=clip, weights=n, lost_intercept=False, yes_or_no=False, **seen)
+    assert bool(_center(release, .5)) == told

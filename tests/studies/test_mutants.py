@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import mutants
+import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = mutants.read_results(ROOT / "studies" / "results" / "mutants.csv")
@@ -47,9 +48,9 @@ def test_every_mutant_is_another_program_in_notebook_and_module(tmp_path):
         shutil.copy(ROOT / name, tmp_path / name)
     mutants.plant(mutant, tmp_path)
     assert mutant.change in (tmp_path / "dp_knockoff/knockoffs/threshold.py").read_text(encoding="utf-8")
-    notebook = mutants.nbformat.read(tmp_path / "nbs/2_knockoffs/06_threshold.ipynb", 4)
-    cell = next(cell for cell in notebook.cells if cell.id == mutant.cell)
-    assert mutant.change in cell.source.split("\n")
+    notebook = notebooks.read(tmp_path / "nbs/2_knockoffs/06_threshold.ipynb")
+    cell = next(cell for cell in notebook["cells"] if cell["id"] == mutant.cell)
+    assert mutant.change in cell["source"].split("\n")
 
 
 def test_a_mutant_that_was_killed_is_killed_again(tmp_path):
