@@ -302,7 +302,8 @@ def plot_effects(
     ax.hlines(at, low, high, color=np.where(chosen[which], "black", "0.55"), lw=1.3)
     _write_intervals(ax, effects, which, chosen[which])
     _draw_markers(ax, at, middle, chosen[which])
-    what = "half the column's public range" if (effects.scale[which] != 1).any() else "one unit of the column"
+    what = "one unit of the column"
+    if (effects.scale[which] != 1).any(): what = "half the column's interval in the release"
     of = "the response" if effects.target is None else _plain_name(effects.target)
     unit = f"effect of {what}, in units of {of}; at the right: of one unit"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
