@@ -220,7 +220,7 @@ def test_the_method_itself_runs_with_what_it_was_told(monkeypatch):
 
 def test_more_budget_a_laxer_rule_and_less_correlation_never_look_worse():
     def power(method=METHOD, rule="bh", **facts):
-        return outlook(replace(KNOWN, **facts), method, rule=rule, tables=6).power
+        return outlook(replace(KNOWN, **facts), method, rule=rule, tables=16).power
     usual = power()
     assert power(replace(METHOD, epsilon=.1)) < .3 < usual < power(replace(METHOD, epsilon=8.0))
     assert power(rule="by") < usual and power(share=.02) < usual
