@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from time import perf_counter
 from typing import NamedTuple
@@ -22,8 +22,8 @@ from dp_knockoff.knockoffs.threshold import error_rates
 from trials import datasets_of
 
 # %% auto #0
-__all__ = ['CELLS', 'ASSUMED', 'FIELDS', 'ordinary_rates', 'LARGEST_Z2', 'LEAST_COVERED', 'DATASETS', 'Drawn', 'Cell',
-           'ordinary_trial', 'signals_of', 'measured', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
+__all__ = ['CELLS', 'ASSUMED', 'FIELDS', 'ordinary_rates', 'LARGEST_Z2', 'LEAST_COVERED', 'DATASETS', 'Drawn', 'weighted_slopes',
+           'Cell', 'ordinary_trial', 'signals_of', 'measured', 'means_of', 'missed_aims', 'as_lines', 'make', 'main']
 
 # %% ordinary.ipynb #f7917ee0
 def _mixed(rng, n, p=12):
@@ -265,6 +265,16 @@ def _follower(rng, n, top=100) -> Drawn:
     table, facts = _table(numbers, {}, y, {"range": [-5, 20]})
     return Drawn(table, None, truth, {}, facts)
 
+def _too_wide(rng, n, times, place=.5) -> Drawn:
+    "A signal in a range that is so many times too wide, somewhere in it, and a null that follows it"
+    X = rng.standard_normal((n, 5))
+    X[:, 1] = .7 * X[:, 0] + np.sqrt(.51) * X[:, 1]
+    truth = np.array([.4, 0, -.2, 0, 0])
+    numbers = _named(X, (-4, 4))
+    numbers["x0"] = X[:, 0], (-8 * times * place, 8 * times * (1 - place))
+    table, facts = _table(numbers, {}, X @ truth + _gamma(rng, X, 1.0), {"range": [-5, 20]})
+    return Drawn(table, None, truth, {}, facts)
+
 @cache
 def _clipped_share(top: float) -> float:
     "The slope of an exponential variable on the same one, clipped"
@@ -372,15 +382,37 @@ def _permuted(rng, name: str) -> Drawn:
     return Drawn(table.with_columns(y.gather(rng.permutation(len(y)))), None, 0 * _slopes(name), {}, facts)
 
 @cache
-def _slopes(name: str) -> np.ndarray: # one per encoded column
-    "The least-squares fit on the whole table, encoded and clipped as its dictionary says"
+def _encoded(name: str) -> tuple: # rows, responses
+    "The whole table, encoded and clipped as its dictionary says"
     table, facts = _loaded(name)
     source = open_source(table, dictionary=facts)
     X, y = (np.concatenate(part) for part in zip(*source.collect(lambda X, y: [(X.copy(), y.copy())])))
     low, high = np.array([source.dictionary.ranges.get(one, (-np.inf, np.inf)) for one in source.names]).T
-    X = np.clip(X, low, high)
+    return np.clip(X, low, high), y
+
+@cache
+def _slopes(name: str) -> np.ndarray: # one per encoded column
+    "The least-squares fit on the whole table"
+    X, y = _encoded(name)
     centred, size = X - X.mean(0), X.std(0)
     return np.linalg.lstsq(centred / size, y - y.mean(), rcond=None)[0] / size
+
+_PAIRINGS, _BLOCK = 4, 20_000 # of rows with rows that serve as nulls; rows at once
+
+def weighted_slopes(name: str, release) -> np.ndarray: # one per encoded column
+    "The fit on the whole table beside nulls, where every row counts as much as the release lets it"
+    X, y = _encoded(name)
+    rng, bound = stream(0, f"pairings {name}"), replace(release.clip, response_bound=1e100)
+    bound, sums = bound.bind(release.columns[:-1]), 0.0
+    for other in (rng.permutation(len(y)) for _ in range(_PAIRINGS)):
+        for rows in (slice(i, i + _BLOCK) for i in range(0, len(y), _BLOCK)):
+            Z, t, _, _ = bound(np.hstack([X[rows], X[other[rows]]]), y[rows])
+            A = np.column_stack([Z, t])
+            sums = sums + A.T @ A
+    size = np.sqrt(np.diag(sums)[:-1])
+    found = np.linalg.lstsq(sums[:-1, :-1] / np.outer(size, size), sums[:-1, -1] / size, rcond=None)[0]
+    A, offset = release.in_units()
+    return (A @ (found / size) + offset)[:-1]
 
 def _beside_nulls(rng, name: str) -> Drawn:
     "Rows of the table, drawn with replacement, beside other rows of it that have no effect"
@@ -486,6 +518,10 @@ def _cells() -> dict: # name: Cell
         about = f"{name}, {_REAL[name].response} permuted"
         cells[f"R {name}{mark}"] = Cell(about, partial(_permuted, name=name))
         cells[f"T {name}{mark}"] = Cell(f"{name} beside nulls", partial(_beside_nulls, name=name))
+    for times, epsilon, place, mark in ((3, 1.0, .5, ""), (10, 1.0, .3, ""), (30, 3.0, .1, "*")):
+        about = f"a range {times} times too wide, and a null that follows its column"
+        draw = partial(_too_wide, n=20_000, times=times, place=place)
+        cells[f"W{times}{mark}"] = Cell(about, draw, epsilon)
     return cells
 
 def _geometric(many: int, least: float) -> np.ndarray:
@@ -514,7 +550,8 @@ def _assumed() -> dict: # word of an assumption: names of cells
 ASSUMED = _assumed()
 
 # %% ordinary.ipynb #51adff2f
-FIELDS = ("fdp", "any", "power", "z2", "nulls covered", "signals covered", "doubted", "lost", "seconds")
+FIELDS = ("fdp", "any", "power", "z2", "nulls covered", "signals covered", "doubted", "lost", "seconds",
+          "weighted covered")
 
 def ordinary_trial(
     name: str, # of a cell
@@ -532,7 +569,11 @@ def ordinary_trial(
         chosen = method.select(drawn.data, drawn.y, fdr=cell.q, dictionary=drawn.dictionary, simulation=True,
                                random_state=rng)
     seconds = perf_counter() - start
-    return (*measured(chosen, drawn.truth), seconds)
+    weighted = np.nan
+    if name.startswith("T "):
+        target = weighted_slopes(name[2:].rstrip("*"), chosen.release)
+        weighted = measured(chosen, np.where(drawn.truth == 0, 0.0, target))[FIELDS.index("signals covered")]
+    return (*measured(chosen, drawn.truth), seconds, weighted)
 
 def signals_of(release, truth) -> np.ndarray:
     "Which variables have an effect"
@@ -558,7 +599,7 @@ ordinary_rates = partial(datasets_of, ordinary_trial) # numbers below 1000 are o
 # %% ordinary.ipynb #a5892973
 LARGEST_Z2, LEAST_COVERED = 1.1, .93 # the aims beside FDR
 _SURELY = 3.0                        # standard errors beyond an aim that are not chance
-_SHORT = "FDR", "any", "power", "z2", "nulls", "signals", "doubt", "lost", "s" # of FIELDS
+_SHORT = "FDR", "any", "power", "z2", "nulls", "signals", "doubt", "lost", "s", "weighted" # of FIELDS
 
 def means_of(rates) -> tuple: # (cells, fields) each
     "Means over datasets, and their standard errors"
@@ -575,7 +616,7 @@ def missed_aims(
     mean, se = means_of(rates)
     q = np.array([CELLS[name].q for name in names])
     aims = {"fdp": (1, q), "z2": (1, LARGEST_Z2), "nulls covered": (-1, LEAST_COVERED),
-            "signals covered": (-1, LEAST_COVERED)}
+            "signals covered": (-1, LEAST_COVERED), "weighted covered": (-1, LEAST_COVERED)}
     out = {}
     for one, (side, aim) in aims.items():
         j = FIELDS.index(one)
@@ -587,10 +628,10 @@ def as_lines(names, rates) -> list: # of str
     "A table of cells in text"
     mean, se = means_of(rates)
     missed, short = missed_aims(names, rates), dict(zip(FIELDS, _SHORT))
-    heads = "".join(f"{one:>8s}" for one in _SHORT[1:])
+    heads = "".join(f"{one:>9s}" for one in _SHORT[1:])
     lines = [f"{'cell':17s}{'q':>4s}{'FDR (se)':>12s}{heads}  misses"]
     for name, m, s in zip(names, mean, se):
-        numbers = "".join(f"{value:8.2f}" for value in m[1:])
+        numbers = "".join(f"{value:9.2f}" for value in m[1:])
         said = ", ".join(short[one] for one in missed.get(name, ()))
         lines.append(f"{name:17s}{CELLS[name].q:4.1g}{m[0]:6.3f} ({s[0]:.3f}){numbers}  {said}")
     return lines

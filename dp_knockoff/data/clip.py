@@ -79,13 +79,13 @@ class Clip:
     "Public bounds that every row is brought into before it is summed"
     row_bound: float             # B: rows of x longer than this, in public units, are scaled, responses too
     response_bound: float        # B_y: the scaled response is clamped to [-B_y, B_y]
-    ranges: dict | None = None   # public ranges (low, high) of columns, by name: values are clipped to them,
-                                 # and they become (-1, 1)
+    ranges: dict | None = None   # intervals (low, high) of columns, by name, that become (-1, 1); values are
+                                 # clipped to them, unless there are limits
     response_center: float = 0.0 # public centre of the response, subtracted first
     intercept: bool = True       # does a column of ones join the design?
     start: tuple = ()            # public coefficients (of the ones last): their fit is subtracted first
     ones: float | None = None    # entry of the column of ones; None: a third of the row bound, at least 1
-    limits: dict | None = None   # ranges of columns that keep their units: values are clipped, no more
+    limits: dict | None = None   # what values are clipped to, where it is not `ranges`
 
     def __post_init__(self):
         check_option("intercept", self.intercept, [True, False])
@@ -95,7 +95,7 @@ class Clip:
                                         "pass a public bound on the size of a scaled response"),
             ranges=_check_ranges(self.ranges, self.intercept),
             limits={name: r for name, r in _check_ranges(self.limits, True).items()
-                    if name not in (self.ranges or {})},
+                    if r != tuple((self.ranges or {}).get(name, ()))},
             response_center=_check_center(self.response_center, self.intercept),
             start=_check_start(self.start))
         if self.ones is not None:
@@ -129,6 +129,19 @@ class Clip:
         "The norm that longer rows are scaled to: rounding each entry by half a step keeps them in bounds"
         return self.design_bound - math.sqrt(width) / 2 * self.row_step
 
+    @property
+    def ends(self) -> dict:
+        "What the values of columns are clipped to"
+        return self.ranges | self.limits
+
+    def largest(self,
+        names: tuple, # the columns of x
+    ) -> np.ndarray:
+        "Largest entries of a row in public units, before it is scaled; 1 where a column has no range"
+        (low, high), ends = (np.array([some.get(name, (-1.0, 1.0)) for name in names]).T
+                             for some in (self.ranges, self.ends))
+        return np.abs(ends - (low + high) / 2).max(0) / ((high - low) / 2)
+
     def names(self,
         names: tuple, # the columns of x
     ) -> tuple:
@@ -150,8 +163,7 @@ class Clip:
             raise InputError("start", problem=f"has {len(self.start)} coefficients for {width} columns",
                              remedy="pass one per column")
         low, high = np.array([self.ranges.get(name, (-1.0, 1.0)) for name in names]).T
-        ends = self.ranges | self.limits
-        limits = np.array([ends.get(name, (-np.inf, np.inf)) for name in names]).T if ends else None
+        limits = np.array([self.ends.get(name, (-np.inf, np.inf)) for name in names]).T if self.ends else None
         center, scale = (low + high) / 2, (high - low) / 2
         return partial(clipped_rows, clip=self, center=center, scale=scale, limits=limits, rows=rows)
 

@@ -22,6 +22,7 @@ from dp_knockoff.filters.private_moments import (
     CHECK,
     SEARCH,
     SIZES,
+    UNITS,
     VARIANCES,
     WEIGHTS,
     Residuals,
@@ -36,6 +37,7 @@ from dp_knockoff.filters.private_moments import (
     on_directions,
     private_center,
     private_clip,
+    private_units,
     strict_mu,
     weight_sums,
 )
@@ -374,7 +376,8 @@ class MomentsMethod(MomentsPromise, Method):
     def _limited(self, source) -> Clip:
         "The bounds of a completed method, within the ranges of the dictionary"
         known = getattr(source.dictionary, "ranges", {})
-        return replace(self.clip, limits={name: known[name] for name in source.names if name in known})
+        return replace(self.clip, limits={name: known[name] for name in source.names
+                                          if name in known and name not in self.clip.ranges})
 
     @property
     def _searches_center(self) -> bool:
@@ -417,15 +420,24 @@ class MomentsMethod(MomentsPromise, Method):
         "What the rounds release, once all bounds are known"
         target = getattr(source.dictionary, "target", None)
         yes_or_no = target is not None and source.dictionary.column(target).levels is not None
+        clip, mu = self._in_own_units(source, clip, mu, sampler)
         return release_rounds(source, clip, self.budget, mu, self.rounds_of(source), self.balance, sampler,
                               self.rows_per_person, id, self.noise, self._farthest(source, clip), yes_or_no)
+
+    def _in_own_units(self, source, clip: Clip, mu: float, sampler) -> tuple: # Clip, what is left of mu
+        "Several rounds find units for columns with ranges, whose values are clipped to these as before"
+        if not clip.ranges or not clip.intercept or self.rounds_of(source) == 1: return clip, mu
+        found = private_units(source, clip.ranges, mu * np.sqrt(UNITS) / self.rows_per_person, sampler)
+        if not found: return clip, mu
+        return replace(clip, ranges=found, limits=clip.ends), mu * np.sqrt(1 - UNITS)
 
     def _farthest(self, source, clip: Clip): # f(start), or None
         "How far from zero a residual can be, if the dictionary has ranges of the response and of all columns"
         if source.dictionary is None or isinstance(source, MomentsSource): return None
         sizes = source.dictionary.sizes(source.names, clip.ranges)
         if sizes.ends is None: return None
-        most = np.append([np.inf if sizes.unknown else 1.0] * len(source.names), [clip.one] * clip.intercept)
+        x = np.full(len(source.names), np.inf) if sizes.unknown else clip.largest(source.names)
+        most = np.append(x, [clip.one] * clip.intercept)
         here = sizes.farthest(clip.response_center)
         return lambda start: here + np.abs(start)[start != 0] @ most[start != 0]
 

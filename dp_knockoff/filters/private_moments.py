@@ -17,10 +17,10 @@ from ..privacy.mechanisms import analytic_ratio
 from ..privacy.samplers import noisy_count
 
 # %% auto #0
-__all__ = ['ROUND_UP', 'CHECK', 'WEIGHTS', 'SIZES', 'VARIANCES', 'SEARCH', 'BALANCE', 'joint_sensitivity', 'free_weight', 'Units',
-           'strict_mu', 'check_moderate', 'noisy_products', 'noisy_moments', 'weight_sums', 'noisy_weights',
+__all__ = ['ROUND_UP', 'CHECK', 'WEIGHTS', 'SIZES', 'VARIANCES', 'SEARCH', 'UNITS', 'BALANCE', 'joint_sensitivity', 'free_weight',
+           'Units', 'strict_mu', 'check_moderate', 'noisy_products', 'noisy_moments', 'weight_sums', 'noisy_weights',
            'Residuals', 'RoundSums', 'noisy_sizes', 'on_directions', 'noisy_variances', 'moment_shares',
-           'private_quantile', 'private_clip', 'private_center']
+           'private_quantile', 'private_clip', 'private_center', 'unit_of', 'private_units']
 
 # %% ../../nbs/6_filters/14_private_moments.ipynb #aa552455
 def joint_sensitivity(
@@ -315,6 +315,7 @@ WEIGHTS = .01    # for the sum of squared weights
 SIZES = .08      # for the histograms of all rounds together
 VARIANCES = .05  # for the variances of the estimates, where there are several rounds
 SEARCH = .1      # for a search of private bounds and a private centre
+UNITS = .05      # for the units of columns with public ranges, where there are several rounds
 _FIRST = .6      # of what is left, for the first of several rounds: only it releases the Gram matrix
 _STEER = .1      # for the rounds between the first and the last: they only bring the start closer
 BALANCE = 1.4    # X'X against X'y where both are released; power is flat between 1.2 and 2
@@ -391,3 +392,63 @@ def private_center(
     above = cells[::-1].cumsum()[::-1] # responses in this cell and beyond
     def count(center): return above[np.searchsorted(grid, center) + 1]
     return private_quantile(count, cells.sum(), .5, mu, sampler, "centre", grid)
+
+# %% ../../nbs/6_filters/14_private_moments.ipynb #c0115001
+_FINE = 1024 # parts of a range; a cell has sixteen, fewer next to the ends and the middle of the range
+_CELLS = np.array(sorted({*range(0, _FINE + 1, 16), *(place + side * 2**k for k in range(4) for place, side in
+                          ((0, 1), (_FINE // 2, -1), (_FINE // 2, 1), (_FINE, -1)))}))
+_EVIDENT = 3.0 # standard deviations of the noise on a number of rows, by which it is certainly more, or less
+_OUTSIDE = .25 # of the rows: no more may be beyond a unit
+_EVEN = 5**1.25 / 4 # an even spread has the size of its range
+
+def _column_counts(X, y, low, width, columns) -> np.ndarray: # (columns, cells)
+    "How many values of a block are in each cell of their column's range; those beyond it are in the last"
+    def some(rows):
+        with np.errstate(all="ignore"): part = (X[rows][:, columns] - low) * (_FINE / width)
+        part = np.fmin(np.fmax(part, 0), _FINE - 1).astype(np.int64) + _FINE * np.arange(len(columns))
+        return np.bincount(part.ravel(), minlength=_FINE * len(columns))
+    counts = sum_parts(some, *X.shape).reshape(len(columns), _FINE)
+    return np.add.reduceat(counts, _CELLS[:-1], axis=1)
+
+def unit_of(
+    counts: np.ndarray, # rows in each cell of a column's range, with noise
+    sd: float,          # standard deviation of that noise
+    n: int,             # rows
+) -> tuple:             # where it begins and ends, in parts of the range
+    "The unit of a column: about its median, and as wide as the values are spread; at most the range"
+    edges, cells = _CELLS / _FINE, len(counts)
+    counts = counts + (n - counts.sum()) / cells # every row is somewhere
+    j = int(np.argmax(counts.cumsum() >= n / 2))
+    center, least = (edges[j] + edges[j + 1]) / 2, (edges[j + 1] - edges[j]) / 2
+    near = np.maximum(np.maximum(edges[:-1] - center, center - edges[1:]), 0)
+    order, k = np.argsort(-near, kind="stable"), np.arange(1, cells + 1)
+    near, beyond = near[order], counts[order].cumsum() # rows that are farther from the centre
+    unsure = _EVIDENT * sd * np.sqrt(k * (1 - k / cells))
+    few = beyond + unsure <= _OUTSIDE * n
+    most = near[np.argmin(few) - 1] if few[0] else np.inf
+    fourth = near * (np.maximum(beyond - unsure, 0) / n)**.25
+    half = max(least, most, _EVEN * fourth.max())
+    return (center - half, center + half) if half < .5 else (0.0, 1.0)
+
+def private_units(
+    source,       # of rows
+    ranges: dict, # public ranges of columns
+    mu: float,    # what all of it may spend
+    sampler,      # draws the noise
+) -> dict:        # an interval for each; empty: noise would hide everything, so nothing was drawn
+    "Intervals that hold most values of each column, found privately in one pass"
+    columns = [source.names.index(name) for name in ranges]
+    low, high = np.array(list(ranges.values()), dtype=float).T
+    counts = source.collect(partial(_column_counts, low=low, width=high - low, columns=columns))
+    n, sd = int(counts[0].sum()), np.sqrt(2 * len(columns)) / mu
+    if _EVIDENT * sd > _OUTSIDE * n: return {}
+    counts = noisy_sizes(counts, sd, sampler, "units")
+    return {name: _placed(own, unit_of(one, sd, n)) for (name, own), one in zip(ranges.items(), counts)}
+
+def _placed(own: tuple, part: tuple) -> tuple:
+    "A part of a range in its units; the whole, if float64 would hardly tell the part's numbers apart"
+    low, high = (own[0] + end * (own[1] - own[0]) for end in part)
+    size = max(abs(low), abs(high))
+    fits = part != (0.0, 1.0) and 2.0**-400 < size < 2.0**400 and high - low > 2.0**-40 * size
+    return (float(low), float(high)) if fits else own
+

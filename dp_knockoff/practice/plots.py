@@ -307,7 +307,7 @@ def plot_effects(
     keys.pop(INTERCEPT, None) # no effect
     forest = _forest([row.label for row in effects], effects.variables, keys, check_count("most", most))
     which = np.array(forest.which, dtype=int)
-    at, scales = np.arange(len(which)), effects.scale[which] # in public units a range is from -1 to 1
+    at, scales = np.arange(len(which)), effects.scale[which] # in its units an interval is from -1 to 1
     low, middle, high = (x[which] / scales for x in (effects.low, effects.estimate, effects.high))
     reach = np.nan_to_num(np.maximum(np.abs(low), np.abs(high)))
     fine = _choose_scale(scale, reach, np.median(reach[reach > 0]) if reach.any() else 0.0)
@@ -317,7 +317,7 @@ def plot_effects(
     ax.hlines(at, low, high, color=np.where(chosen[which], "black", "0.55"), lw=1.3)
     _write_intervals(ax, effects, which, chosen[which])
     _draw_markers(ax, at, middle, chosen[which])
-    what = "half the column's public range" if (scales != 1).any() else "one unit of the column"
+    what = "half the column's interval in the release" if (scales != 1).any() else "one unit of the column"
     of = "the response" if effects.target is None else _plain_name(effects.target)
     unit = f"effect of {what}, in units of {of}; at the right: of one unit"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")

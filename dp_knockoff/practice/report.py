@@ -207,6 +207,7 @@ def _constants(selection) -> dict:
     release = selection.release
     clip = getattr(release, "clip", None)
     found = {name: getattr(clip, name, getattr(release, name, None)) for name in _KEPT}
+    if getattr(clip, "ranges", None): found["ranges"] = {name: clip.ends[name] for name in clip.ranges}
     found["response_center"] = getattr(release, "center", found["response_center"])
     found = {name: value for name, value in found.items()
              if isinstance(value, (bool, int, float, str)) or isinstance(value, dict) and value}

@@ -287,8 +287,10 @@ def _constant_columns(release) -> list: # of Finding
             if name in release.clip.ranges and 1e3 * least[j] < most[j] <= _FLAT] # 0, as far as noise tells
     if not flat: return []
     names = [release.columns[j] for j in flat]
-    found = (f"{listed(names)}: hardly varies (standard deviation at most {most[flat].max():.2g} of half the "
-             "range), and cannot be distinguished from the intercept.")
+    units, ends = release.clip.ranges, release.clip.ends
+    size = max(most[j] * np.ptp(units[name]) / np.ptp(ends[name]) for j, name in zip(flat, names))
+    found = (f"{listed(names)}: hardly varies (standard deviation at most {size:.2g} of half the range), and "
+             "cannot be distinguished from the intercept.")
     change = f"Delete {listed(names)} if constant; else set the range of {_range_edits(release, names)}."
     return [Finding("constant columns", found, change, max(_without(release, flat), _CAUSE),
                     tuple(release.columns[j] for j in flat))]
@@ -307,7 +309,7 @@ def _response_size(release) -> float:
 
 def _standardised(release) -> list: # of Finding
     "Values that were centred and scaled, in ranges of values that were not"
-    ranges = release.clip.ranges
+    ranges = release.clip.ends
     wide = [name for name in release.columns if name in ranges and np.ptp(ranges[name]) >= 2 * _WIDE]
     facts = [_in_data_units(release, name) for name in wide]
     if len(wide) < 2 or not all(max(abs(mean), sd) <= _STANDARD for mean, sd, _ in facts): return []
@@ -321,7 +323,7 @@ _WIDE = 5.0  # half of a range that is not meant for them
 
 def _about_ranges(release, names) -> str:
     "The edit for columns of very different units or far means; empty: there are none"
-    ranges = release.clip.ranges
+    ranges = release.clip.ends
     without = [name for name in names if name not in ranges]
     if without: return f"Pass public ranges, about as wide as the values, of {listed(without)}."
     codes = [name for name in names if tuple(ranges[name]) == (0, 1)]
@@ -343,7 +345,7 @@ def _in_data_units(release, name: str) -> tuple: # mean, standard deviation at l
 
 def _better_range(release, name: str) -> str:
     "Where the values of a column are, as far as noisy moments tell"
-    (low, high), (mean, least, most) = release.clip.ranges[name], _in_data_units(release, name)
+    (low, high), (mean, least, most) = release.clip.ends[name], _in_data_units(release, name)
     sd = min(most, max(least, min(abs(mean - low), abs(high - mean)))) # it is rarely larger than the latter
     step = 10.0**np.floor(np.log10(sd)) # ends are round, outside of what is meant
     ends = np.floor((mean - _REACH * sd) / step) * step, np.ceil((mean + _REACH * sd) / step) * step

@@ -386,6 +386,13 @@ def test_limits_of_a_column_with_a_range_say_nothing_more():
     assert with_both == Clip(9.0, 9.0, ranges={"a": (0, 10)}, limits={"b": (0, 1)})
 
 
+def test_a_column_with_a_range_and_limits_is_clipped_to_these_in_units_of_that():
+    clip = Clip(90.0, 9.0, ranges={"a": (0, 10)}, limits={"a": (-20, 20), "b": (0, 1)})
+    Z = clip.bind(("a", "b"))(X_OUTSIDE, np.ones(4))[0]
+    assert Z[:, :2].tolist() == [[3, 1], [-5, 1], [0, 1], [1, 1]]
+    assert clip.ends == {"a": (-20, 20), "b": (0, 1)} and clip.largest(("a", "c")).tolist() == [5, 1]
+
+
 def test_limits_leave_what_is_not_finite_to_be_found():
     bound = Clip(9.0, 9.0, limits={"a": (0, 10)}).bind(("a",))
     for bad in (np.nan, np.inf, -np.inf): assert np.isnan(bound(np.array([[bad]]), np.ones(1))[0]).all()

@@ -29,6 +29,7 @@ from dp_knockoff.filters.private_moments import (
     CHECK,
     SEARCH,
     SIZES,
+    UNITS,
     VARIANCES,
     WEIGHTS,
     Units,
@@ -205,6 +206,7 @@ def share_of(purpose, scale, r, balance):
     if purpose == "moments": far = Units(r.clip, balance).sensitivity * 2**36 / np.sqrt(2)
     elif purpose.startswith("residuals"): far = 2.0 * 2**36  # of products alone
     elif purpose == "weights": far = 2.0**18
+    elif purpose == "units": far = 2.0**18 * np.sqrt(2 * len(r.clip.ranges))
     elif purpose.startswith("sizes"): far = 2.0**18 * np.sqrt(2)
     elif purpose == "variances":
         q = on_directions(r.design.Q) / 2.0**24
@@ -241,6 +243,48 @@ def test_the_budget_is_spent_exactly_once(rounds, search, balance):
         assert len(own) <= most and np.allclose(own, SEARCH / max(len(search), 1) / most)
     searched = sum(probes.values())  # a search may stop early
     assert searched <= SEARCH * (1 + 1e-9) and (searched > .8 * SEARCH) == bool(search)
+
+
+RANGES = {"x0": (-60.0, 20.0), "x3": (-4.0, 4.0), "x5": (-4.0, 4.0)}
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_units_of_columns_are_paid_for_by_all_other_draws(k):
+    sampler, whole = Recorder(), (X.repeat(3, 0), Y.repeat(3))
+    r = MomentsMethod(**PUBLIC, ranges=RANGES, rows_per_person=k).release(*whole, sampler=sampler)
+    shares = {purpose: share_of(purpose, scale, r, BALANCE) * k**2 for purpose, _, scale in sampler.draws}
+    assert sampler.draws[0][0] == "units" and np.isclose(shares.pop("units"), UNITS)
+    assert np.isclose(sum(shares.values()), 1 - UNITS, rtol=1e-6)
+
+
+def test_units_are_where_the_values_are_and_coefficients_are_in_those_of_the_data():
+    ranges = RANGES | {"x1": (-40.0, 400.0)}
+    r = MomentsMethod(**LARGE | dict(row_bound=2.0, response_bound=5.0), ranges=ranges).release(
+        X, Y, simulation=True, random_state=0)
+    assert r.clip.ends == ranges and set(r.clip.ranges) == set(ranges)
+    assert all(r.clip.ranges[name][1] - r.clip.ranges[name][0] < 20 for name in ("x0", "x3"))
+    e = r.estimates()
+    ols = np.linalg.lstsq(np.column_stack([X, np.ones(len(Y))]), Y, rcond=None)[0]
+    assert np.abs((e.estimate - ols) / e.se).max() < 4 and e.se[1] < .2
+
+
+@pytest.mark.parametrize("options", [dict(rounds=1), dict(intercept=False), dict(ranges=None)], ids=str)
+def test_one_round_no_intercept_and_no_ranges_leave_units_as_they_are(options):
+    sampler, ranges = Recorder(), {"x0": (-4.0, 4.0)}
+    r = MomentsMethod(**PUBLIC | dict(ranges=ranges) | options).release(X, Y, sampler=sampler)
+    assert r.clip.ranges == (options.get("ranges", ranges) or {}) and not r.clip.limits
+    assert "units" not in {purpose for purpose, *_ in sampler.draws}
+
+
+def test_a_range_that_is_ten_times_too_wide_hides_nothing():
+    "The null x1 follows the signal x0; without units it takes over its effect"
+    rng, wide = stream(0, "wide"), {f"x{j}": (-4.0, 4.0) for j in range(4)} | {"x0": (-24.0, 56.0)}
+    rows = rng.standard_normal((20_000, 4))
+    rows[:, 1] = .7 * rows[:, 0] + np.sqrt(.51) * rows[:, 1]
+    y = rows[:, 0] + rng.standard_normal(20_000)
+    z = [MomentsMethod(epsilon=1.0, delta=1e-6, row_bound=.5, response_bound=4.0, ranges=wide).release(
+        rows, y, simulation=True, random_state=seed).estimates().z[:2] for seed in range(6)]
+    assert np.min(z, axis=0)[0] > 6 and np.mean(np.square(z), axis=0)[1] < 5
 
 
 def test_scales_and_sensitivities_are_those_of_the_units():
@@ -601,7 +645,8 @@ def test_bounds_are_numbers_or_private():
 
 ALLOWED = Fraction(analytic_ratio(Budget(1.0, 1e-3)))**2
 WAYS = [dict(rounds=1), dict(), dict(row_bound="private", response_bound="private", rounds=1),
-        dict(rounds=3, response_bound="private", intercept=False), dict(response_center="private", rounds=2)]
+        dict(rounds=3, response_bound="private", intercept=False), dict(response_center="private", rounds=2),
+        dict(ranges={f"x{j}": (-1e3, 4e3) for j in range(6)})]
 WILD = [0.0, 1.0, -1e-300, 5e-324, 1e5, -1e150, 1e155, 1.7e308]
 
 

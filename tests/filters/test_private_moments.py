@@ -31,6 +31,8 @@ from dp_knockoff.filters.private_moments import (
     private_center,
     private_clip,
     private_quantile,
+    private_units,
+    unit_of,
     weight_sums,
 )
 from dp_knockoff.privacy.samplers import NumpySampler
@@ -520,3 +522,65 @@ def test_a_centre_does_not_depend_on_chunks():
     sources = open_source(np.zeros((500, 1)), y), open_source(chunks)
     one, two = (private_center(source, .5, NumpySampler(0)) for source in sources)
     assert one == two != 40
+
+
+# ---------------------------------------------------------------- units of columns
+
+RANGES = {f"x{j}": (-50.0, 50.0) for j in range(3)}
+
+
+def units_of(X, mu=1.0, seed=0, ranges=None):
+    sampler = Recorder(seed)
+    return private_units(open_source(X, np.zeros(len(X))), ranges or RANGES, mu, sampler), sampler
+
+
+@pytest.mark.parametrize("scale", [1e-3, .5, 5.0])
+@pytest.mark.parametrize("place", [-50, 0, 17, 50])
+def test_a_unit_holds_most_values_and_is_as_wide_as_they_are(place, scale):
+    "At the ends, in the middle, anywhere: up to the length of a cell"
+    rng = stream(1, f"units {place} {scale}")
+    x = np.clip(place + scale * rng.standard_normal((20_000, 3)), -50, 50)
+    for low, high in units_of(x)[0].values():
+        assert np.mean((x >= low) & (x <= high)) > .7
+        cell = 100 / 64 if place == 17 else 100 / 1024
+        assert high - low <= max(6 * scale, 2.1 * cell) and high - low < 100
+
+
+def test_an_even_column_and_one_that_counts_say_nothing_of_keep_their_ranges():
+    rng = stream(2, "units")
+    for low, high in units_of(rng.uniform(-50, 50, (50_000, 3)))[0].values():
+        assert 88 < high - low <= 100
+    counts = rng.standard_normal(80) * 1e4
+    assert unit_of(counts, 1e4, 10_000) == (0.0, 1.0)
+    found, sampler = units_of(rng.standard_normal((40, 3)), mu=.1)
+    assert found == {} and not sampler.draws  # nothing is drawn where noise would hide everything
+
+
+def test_tails_that_are_not_evidently_there_do_not_widen_a_unit():
+    "Noise in empty cells, over and over"
+    rng, x = stream(3, "units"), np.zeros((3000, 3))
+    x += rng.standard_normal(x.shape)
+    widths = [high - low for seed in range(60) for low, high in units_of(x, .5, seed)[0].values()]
+    assert np.quantile(widths, .95) < 10 and max(widths) < 50 and np.median(widths) < 8
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1e-130), (-1e140, 1e140), (1e15, 1e15 + 8), (-5e-324 * 2**60, 1.0)])
+def test_a_unit_is_a_range_that_a_clip_takes(ends):
+    rng = stream(4, f"units {ends}")
+    for spot in (0.0, .3, 1.0):
+        x = np.full((2000, 1), ends[0] + spot * (ends[1] - ends[0]))
+        x[:20] = rng.uniform(*ends, (20, 1))
+        found = units_of(x, ranges={"x0": ends})[0]
+        clip = Clip(1.0, 1.0, ranges=found, limits={"x0": ends})
+        rows, _, w, _ = clip.bind(("x0",))(x, np.zeros(2000))
+        assert np.isfinite(rows).all() and np.isfinite(w).all() and clip.ends["x0"] == ends
+
+
+def test_the_noise_on_units_is_that_of_all_columns_together():
+    "One count per column moves, up and down; values of any size are in a cell"
+    x = stream(5, "units").standard_normal((2000, 3))
+    other = np.vstack([[[1e300, -1e300, 49.0]], x[1:]])
+    (one,), (two,) = (units_of(rows, mu=.7)[1].draws for rows in (x, other))
+    far = sum(int(v)**2 for v in (np.asarray(one[1]) - np.asarray(two[1])).ravel())
+    assert far == 2 * 3 * 4**BITS and (one[1].sum(1) == 2000 * 2**BITS).all()
+    assert np.isclose(np.sqrt(far) / one[2], .7).all() and (np.sqrt(far) / one[2] <= .7).all()

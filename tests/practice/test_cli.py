@@ -1465,8 +1465,8 @@ def test_a_budget_and_a_dictionary_are_a_complete_call(capsys, wage):
     clip = expected.release.clip
     r = (1 / 3 + 2 / 3 + 1 / 3)**.5
     assert (clip.row_bound, clip.response_bound) == (pytest.approx(r / 2), 30.0)
-    assert clip.response_center == 30 and not clip.limits
-    assert clip.ranges == {"age": (16, 90), "shoe": (30, 55)}
+    assert clip.response_center == 30 and set(clip.ranges) == {"age", "shoe"}
+    assert clip.ends == {"age": (16, 90), "shoe": (30, 55)}
     given = result(capsys, "select", *ON_WAGE, *SEED, "--row-bound", "1", "--response-bound", "25",
                    "--response-center", "20")
     assert given["W"] != found["W"] and "row bound 1, response bound 25" in given["notes"][0]
