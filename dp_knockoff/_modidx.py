@@ -1234,6 +1234,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments._settled': ( '6_filters/link.html#linkedmoments._settled',
                                                                                                'dp_knockoff/filters/link.py'),
+                                          'dp_knockoff.filters.link.LinkedMoments._unidentified': ( '6_filters/link.html#linkedmoments._unidentified',
+                                                                                                    'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.design': ( '6_filters/link.html#linkedmoments.design',
                                                                                              'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.findings': ( '6_filters/link.html#linkedmoments.findings',

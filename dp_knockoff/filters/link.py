@@ -15,7 +15,14 @@ from ..data.clip import Clip
 from ..data.moments import fresh_id
 from ..data.source import MomentsSource
 from . import private_moments as pm
-from .estimate import Design, PrivateMoments, estimate_coefficients, ridge, sampling_sds
+from dp_knockoff.filters.estimate import (
+    Design,
+    PrivateMoments,
+    _lost_directions,
+    estimate_coefficients,
+    ridge,
+    sampling_sds,
+)
 from .moments_method import EDGES, MomentsMethod, Tails, choose_bound
 from ..privacy.mechanisms import warn_budget
 from ..selection.rules import Conditions
@@ -216,6 +223,11 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
         along = np.outer(b, b) / max(b @ np.linalg.solve(D.inverse, b), 1e-300)
         V[:p, :p] += wrong**2 * (step2 / p * D.inverse + along2 * along)
         return replace(e, V=V)
+
+    @cached_property
+    def _unidentified(self) -> np.ndarray: # J_0 knows no more than the linear matrix
+        if self.weighted: return super()._unidentified
+        return _lost_directions(Design(self.gram, self.gram_sd, self.design.p), self.variables)
 
     @property
     def unsettled(self) -> bool:
