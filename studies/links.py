@@ -126,9 +126,13 @@ def _named_cells() -> dict: # name: cell
              (400 * k, long, 1.0, .1, 5), (50 * k, long, .5, .05, 3),
              (20 * k, levels, 1.0, .3, 1), (100 * k, levels, 1.0, .3, 5), (100 * k, levels, .5, .05, 3),
              (100 * k, levels, 1.0, .5, 10),
-             (20 * k, normal, 0.0, .05, 1), (100 * k, long, 0.0, .3, 5), (100 * k, levels, 0.0, .1, 5)]
+             (20 * k, normal, 0.0, .05, 1), (100 * k, long, 0.0, .3, 5), (100 * k, levels, 0.0, .1, 5),
+             (1 * k, normal, 1.0, .5, 3), (1 * k, skewed, .7, .3, 10), (2 * k, normal, .7, .3, 3),
+             (2 * k, long, .7, .5, 10), (3 * k, normal, 1.0, .2, 1), (3 * k, levels, 1.0, .5, 3),
+             (30 * k, normal, .5, .04, 1.5), (200 * k, normal, .4, .01, 2)]
     cells = [Cell(*one) for one in logit]
     cells += [Cell(100 * k, skewed, 1.0, .3, 1, p=40), Cell(100 * k, normal, .5, .2, 3, p=40),
+              Cell(60 * k, skewed, 1.0, .2, 1, p=30),
               Cell(50 * k, normal, .5, .3, 4, more="persons"),
               Cell(100 * k, normal, 1.0, .5, 5, "probit"), Cell(100 * k, skewed, 1.0, .3, 5, "probit"),
               Cell(100 * k, normal, 1.0, .3, 5, more="interaction"),

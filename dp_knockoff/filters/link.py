@@ -15,7 +15,14 @@ from ..data.clip import Clip
 from ..data.moments import fresh_id
 from ..data.source import MomentsSource
 from . import private_moments as pm
-from .estimate import Design, PrivateMoments, estimate_coefficients, ridge, sampling_sds
+from dp_knockoff.filters.estimate import (
+    Design,
+    PrivateMoments,
+    _lost_directions,
+    estimate_coefficients,
+    ridge,
+    sampling_sds,
+)
 from .moments_method import EDGES, MomentsMethod, Tails, choose_bound
 from ..privacy.mechanisms import warn_budget
 from ..selection.rules import Conditions
@@ -31,6 +38,8 @@ class Link:
     "How the mean of a response follows from the linear predictor"
     word: str  # "identity", "logit" or "log"
     top: float # responses are in [0, top]; means, too
+    below: float = .5 # weighted residuals of a yes or no are at most this far below zero ...
+    above: float = .5 # ... and above it
 
     def mean(self, eta):
         if self.word == "logit": return .5 + .5 * np.tanh(eta / 2)
@@ -43,9 +52,14 @@ class Link:
         return np.ones_like(eta) if self.word == "identity" else np.where(m < self.top, m, 0.0)
 
     def shrink(self, eta):
-        "A weight that brings a residual of a yes or no within 1/2"
+        "A weight that brings a residual of a yes or no within its two ends"
+        if self.word != "logit": return np.ones_like(eta)
         m = self.mean(eta)
-        return .5 / np.maximum(m, 1 - m) if self.word == "logit" else np.ones_like(eta)
+        return np.minimum(self.below / np.maximum(m, 1e-300), self.above / np.maximum(1 - m, 1e-300))
+
+    def weight(self, eta, cap: float):
+        "Of a row in the weighted Gram matrix"
+        return np.minimum(self.shrink(eta) * self.slope(eta), cap)
 
     def predictor(self, mean: float) -> float:
         "The linear predictor with this mean"
@@ -57,6 +71,7 @@ class Scores(pm.Residuals):
     "What a round sees: rows in bounds, and weighted residuals of means that a start predicts"
     link: Link
     cap: float         # v0: no row has a larger weight in the Gram matrix
+    shift: float = 0.0 # subtracted from weighted residuals, and added again by way of the Gram matrix
     gram: bool = False # rows of the weighted Gram matrix, over the root of the cap, in place of residuals?
 
     @property
@@ -70,17 +85,17 @@ def _scores(X, y, bound, seen: Scores, rows=True) -> tuple:
     Z, fit, w, _ = bound(X, np.zeros(len(y)), rows=rows)
     with np.errstate(all="ignore"):
         eta, usual = fit / w, np.minimum(w, seen.usual)
-        h = seen.link.shrink(eta)
-        v = h * seen.link.slope(eta)
         if seen.gram:
-            Z *= np.sqrt(np.minimum(v, seen.cap) / seen.cap * (usual / w))[:, None]
+            Z *= np.sqrt(seen.link.weight(eta, seen.cap) / seen.cap * (usual / w))[:, None]
             return Z, np.where(np.isfinite(fit), 0.0, np.nan), w, None
+        g = np.minimum(seen.link.shrink(eta), seen.cap / np.maximum(seen.link.slope(eta), 1e-300))
         e = np.where(np.isfinite(y), np.clip(y, 0.0, seen.link.top), np.nan) - seen.link.mean(eta)
-        return Z, h * np.minimum(1.0, seen.cap / np.maximum(v, 1e-300)) * e * usual, w, None
+        return Z, (g * e - seen.shift) * usual, w, None
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0031
 _NODES, _NORMAL = np.polynomial.hermite_e.hermegauss(41) # for means over a normal predictor
 _FAR = 2.5    # standard deviations from which a ridge has shrunk too much
+_LIGHT = 1e-3 # of the cap: the mean weight is at least this
 _STRIDE = 1.0 # a step moves predictors by at most this standard deviation
 _WIDEST = 2.0 # and the first start has at most this one
 
@@ -98,6 +113,11 @@ def linear_start(
     k = _root(lambda k: k * (weights @ link.slope(at(k) + k * width * _NODES)) - 1, 0.0, most)
     return at(k), k
 
+def _moved(far: float) -> float:
+    "rho(s) of Proposition 20.3: how wrong a Jacobian is once predictors have moved"
+    s = min(max(far, 1e-9), 3.0)
+    return float(np.expm1(s) / s - 1)
+
 def _root(f, low: float, high: float) -> float:
     "Where a function that grows is zero"
     for _ in range(60):
@@ -113,6 +133,24 @@ def _ridge_step(D: Design, products, noise: float, dispersion: float) -> np.ndar
     sd2 = (noise + D.sd**2 * plain @ plain) * (D.Q**2).sum(1) + dispersion * np.diag(D.inverse)
     return D.with_intercept(np.where(np.abs(plain - slopes) > _FAR * np.sqrt(sd2), plain, slopes), products)
 
+def _normal_jacobian(
+    link: Link,
+    D: Design,     # of the linear round
+    C: np.ndarray, # (p, p): covariance of the columns
+    one: float,    # entry of the column of ones
+    b: np.ndarray, # (d,): where
+    cap: float,    # of the weights
+) -> tuple:        # (d, d), standard deviation of its noise off the diagonal
+    "The weighted Gram matrix that the linear one would give if columns were normal (Stein's lemma)"
+    b, level = b[:-1], one * (b[-1] + D.means @ b[:-1])
+    s = max(float(np.sqrt(b @ C @ b)), 1e-6)
+    m, z = _NORMAL / _NORMAL.sum() * link.weight(level + s * _NODES, cap), _NODES
+    even, tilt, bend = max(m.sum(), _LIGHT * cap), m @ z / s, m @ (z**2 - 1) / s**2
+    u, e = np.append(C @ b, 0.0), one * np.append(D.means, 1.0)
+    cross = np.outer(u, e)
+    rows = max(D.gram[-1, -1], D.sd) / one**2
+    return even * D.gram + rows * (tilt * (cross + cross.T) + bend * np.outer(u, u)), even * D.sd
+
 def _row_covariance(D: Design, one: float) -> np.ndarray: # (p, p)
     "The covariance of the columns, for the spread of predictors; `one` is the entry of the column of ones"
     lam, U, _ = D.denoised
@@ -121,6 +159,8 @@ def _row_covariance(D: Design, one: float) -> np.ndarray: # (p, p)
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0041
 _MOVED = 1.0 # standard deviation of the last step's predictor from which the Jacobian there says nothing
+_SEEN = 3.0  # standard deviations of noise from which a mean response is seen
+_UNLIKE = .4 # error of a Jacobian for normal columns, per standard deviation of the predictor
 _MODELS = {"logit": "P(y = 1 | x) = 1 / (1 + exp(-(a + X b)))", "log": "E[y | x] = exp(a + X b)"}
 _RATIOS = {"logit": "odds", "log": "rate"}
 
@@ -159,48 +199,62 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
     def guess(self) -> tuple: return self.starts[-1], 0.0
 
     def shares_for(self, center, uncertainty: float, error: float) -> np.ndarray:
-        "With a fresh Jacobian the last round alone; else all that have a start of their own, by precision"
-        used = np.arange(self.rounds) >= (self.rounds - 1 if self.weighted else 1)
-        precision = self.product_sds**-2.0 * used * self.kept
-        if not precision.any(): precision[-1] = 1.0 # nothing will be selected
-        return precision / precision.sum()
+        "The last round alone: it has the best start and the best Jacobian"
+        return np.eye(self.rounds)[-1]
 
     @cached_property
-    def _settled(self) -> tuple: # an estimate, how far the Jacobian moves at most, the last step beyond noise
-        "The last Newton step; predictors in standard deviations, the step squared and per coefficient"
+    def _settled(self) -> tuple: # an estimate; see below
+        "The last Newton step; its square beyond noise, also along the estimate; its predictor, the start's"
         e, D = estimate_coefficients(self), self.design
+        C = _row_covariance(Design(self.gram, self.gram_sd, D.p), self.one)
         root, inverse = sampling_sds(self, e.sigma**2), np.linalg.inv(D.inverse)
         noise = float(((e.shares * self.product_sds)**2).sum())
         known = D.inverse * np.outer(root, root) + noise * D.Q @ D.Q.T
-        C = _row_covariance(Design(self.gram, self.gram_sd, D.p), self.one)
-        b, last = e.beta[:D.p], self.starts[-1, :D.p]
-        if self.weighted: far2 = (b - last) @ C @ (b - last) - np.trace(C @ known)
-        else: far2 = max(b @ C @ b - np.trace(C @ known), last @ C @ last)
-        left2 = max(float(e.theta @ inverse @ e.theta - np.trace(inverse @ known)), 0.0)
-        return e, float(np.sqrt(max(far2, 0.0))), left2 / D.p
+        def beyond(M): return max(float(e.theta @ M @ e.theta - np.trace(M @ known)), 0.0)
+        b, start = e.beta[:D.p], self.starts[-1, :D.p]
+        along = inverse @ b / max(b @ inverse @ b, 1e-300)**.5
+        return e, beyond(inverse), beyond(np.outer(along, along)), beyond(C)**.5, float(start @ C @ start)**.5
 
     def _coefficients(self):
-        "The last Newton step; the covariance has a term for a Jacobian that moves along it"
-        e, far, left2 = self._settled
-        V, p = e.V.copy(), self.design.p
-        V[:p, :p] += min(far, 3.0)**2 * left2 * self.design.inverse
+        "The last Newton step; the covariance has terms for a Jacobian that is not that of the way"
+        e, step2, along2, far, width = self._settled
+        D, p, V, b = self.design, self.design.p, e.V.copy(), e.beta[:self.design.p]
+        wrong = min(_moved(far) + (0.0 if self.weighted else _UNLIKE * width), 1.0)
+        along = np.outer(b, b) / max(b @ np.linalg.solve(D.inverse, b), 1e-300)
+        V[:p, :p] += wrong**2 * (step2 / p * D.inverse + along2 * along)
         return replace(e, V=V)
+
+    @cached_property
+    def _unidentified(self) -> np.ndarray: # J_0 knows no more than the linear matrix
+        if self.weighted: return super()._unidentified
+        return _lost_directions(Design(self.gram, self.gram_sd, self.design.p), self.variables)
 
     @property
     def unsettled(self) -> bool:
         "Was the last step so long that the Jacobian at its start says nothing about its end?"
-        return self.weighted and self._settled[1] > _MOVED
+        return self.weighted and self._settled[3] > _MOVED
+
+    @property
+    def unseen(self) -> bool:
+        "Is the mean response of the first round as far from its ends as its noise reaches, at most?"
+        rows = max(self.gram[-1, -1], self.gram_sd) / self.one**2
+        mean = self.one * self.starts[0, -1] + self.products[0, -1] / self.one / rows
+        room = min(mean, 1 - mean) if self.link == "logit" else mean
+        return room < _SEEN * self.product_sds[0] / self.one / rows
 
     @cached_property
     def _lost(self) -> np.ndarray:
-        "A projector on what is not known: everything, if the rounds did not settle"
-        return np.eye(self.design.p) if self.unsettled or not self.kept[-1] else super()._lost
+        "A projector on what is not known: everything, if the rounds did not settle or had nothing to see"
+        nothing = self.unsettled or self.unseen or not self.kept[-1]
+        return np.eye(self.design.p) if nothing else super()._lost
 
     def warnings(self, estimate=None) -> tuple:
         "What to know about the numbers, in sentences"
         said = ("The rounds did not settle: effects are too large for this budget and number of rows, or "
                 "some values of x (almost) decide the response; nothing is selected.",)
-        return (*super().warnings(estimate), *said * self.unsettled)
+        rare = "one of the two answers" if self.link == "logit" else "a count above 0"
+        unseen = (f"Too few rows have {rare} to tell them from noise; nothing is selected.",)
+        return (*super().warnings(estimate), *(unseen if self.unseen else said * self.unsettled))
 
     def findings(self, estimate=None) -> list:
         "What in bounds, units and columns keeps effects from being seen; a centre is found by itself"
@@ -216,9 +270,9 @@ def _meaningless(name: str, value, link: str) -> InputError:
     return InputError(name, value, f"has no meaning with link={link!r}", "leave it out")
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0051
-_LINEAR = .25                      # share of what is left for the Gram matrix
-_CURVED = (.08, .06, .06), .1      # for products but the last, and for each of two weighted Gram matrices
-_STRAIGHT = (.08, .1), 0.0         # the same where the link is all but straight, or the noise too large
+_LINEAR = .25                      # share of what is left for the linear Gram matrix
+_STEPS = .08, .06, .06             # for the products of all rounds but the last
+_CURVED = .1                       # for each of two weighted Gram matrices
 _MOST = {"logit": 4.0, "log": 2.0} # largest weight of a row in a weighted Gram matrix, in weights at the mean
 _CLEAR = .1                        # noise-to-signal ratio up to which such a matrix is worth its noise
 _BENT = .3                         # and the standard deviation of the predictor from which it is needed
@@ -239,15 +293,15 @@ class _Rounds:
         self.weights = pm.noisy_weights(weights, self.weights_sd, self.sampler)
         self.usual = float(np.sqrt(np.clip(self.weights, self.weights_sd, self.n) / self.n))
         self.counts = self.link.word == "log" # only counts can be far away
-        self.sizes_sd = np.sqrt(2 * (len(_CURVED[0]) + 1) / pm.SIZES) / self.mu
+        self.sizes_sd = np.sqrt(2 * (len(_STEPS) + 1) / pm.SIZES) / self.mu
         self.size = self.clip.design_bound / np.sqrt(len(self.names) + 1)
 
     def part(self, share: float) -> float:
         "mu of a share of what weights, variances and histograms leave"
         return self.mu * np.sqrt(share * (1 - pm.WEIGHTS - pm.VARIANCES - pm.SIZES * self.counts))
 
-    def scores(self, start, link: Link, cap: float) -> Scores:
-        return Scores(self.names, replace(self.clip, start=tuple(start)), self.usual, link, cap)
+    def scores(self, start, link: Link, cap: float, shift: float = 0.0) -> Scores:
+        return Scores(self.names, replace(self.clip, start=tuple(start)), self.usual, link, cap, shift)
 
     def gram(self, scores: Scores, share: float) -> tuple: # (d, d), standard deviation off its diagonal
         "The Gram matrix with the weights of a start, and noise that covers every pair of neighbours"
@@ -261,9 +315,10 @@ class _Rounds:
         G[rows, columns] = G[columns, rows] = noisy * step**2
         return scores.cap * G, scores.cap * sd
 
-    def products(self, scores: Scores, share: float, Q=None) -> tuple: # (d,), its noise's variance, square
+    def products(self, scores: Scores, share: float) -> tuple: # (d,), its noise's variance, square
         "Products of the rows with residuals, and what else is kept of a round"
-        k, bound, excess, mu = len(self.found), .5, 0.0, self.part(share)
+        k, excess, mu, shift = len(self.found), 0.0, self.part(share), scores.shift / self.clip.one
+        bound = max(scores.link.above - scores.shift, scores.link.below + scores.shift)
         unit = pm.Units(replace(self.clip, response_bound=self.usual), 1.0, False)
         if self.counts:
             edges = self.last * EDGES
@@ -273,15 +328,28 @@ class _Rounds:
             bound, excess = choose_bound(tails, self.last, self.link.top, self.usual, noise, "any")
             self.last = bound
         units = replace(unit, clip=replace(scores.clip, response_bound=self.usual * bound))
-        directions = None if Q is None else pm.on_directions(Q)
-        sums = self.source.collect(replace(scores, clip=units.clip).sums(directions))
+        sums = self.source.collect(replace(scores, clip=units.clip).sums())
         noisy = pm.noisy_products(sums.products, units, mu, self.sampler, f"scores {k}")
-        self.found.append(dict(products=noisy["products"], squares=noisy["square"], starts=scores.clip.start,
-                               bounds=self.usual * bound, product_sds=noisy["product_sd"],
+        c, square, sd = noisy["products"], noisy["square"], noisy["product_sd"]
+        if shift: c, square, sd = c + shift * self.G[:, -1], self.even, float(np.hypot(sd, shift * self.sd))
+        self.found.append(dict(products=c, squares=square, starts=scores.clip.start,
+                               bounds=self.usual * bound, product_sds=sd,
                                square_sds=noisy["square_sd"], excess=excess))
-        if Q is not None: self.variances = pm.noisy_variances(
-            sums.variances, units.clip, directions, self.mu * np.sqrt(pm.VARIANCES), self.sampler)
-        return noisy["products"], noisy["product_sd"]**2, noisy["square"]
+        return c, sd**2, square
+
+    def variances(self, scores: Scores, Q) -> dict:
+        "Of the last scores, along the rows of Q; residuals are not shifted"
+        bound = self.last if self.counts else max(scores.link.above, scores.link.below)
+        clip, directions = replace(scores.clip, response_bound=self.usual * bound), pm.on_directions(Q)
+        sums = self.source.collect(replace(scores, clip=clip, shift=0.0).sums(directions)).variances
+        return pm.noisy_variances(sums, clip, directions, self.mu * np.sqrt(pm.VARIANCES), self.sampler)
+
+_WIDE = 1.5 # standard deviation of the predictor from which rows with the rarer answer keep full weight
+
+def _ends(link: Link, mean: float, width: float, cap: float) -> Link:
+    "Residuals of a yes or no end closer to zero on the side of the usual answer, as far as the cap allows"
+    near = min(cap / max(1 - 2 * cap, 1e-9), .5) if width < _WIDE else .5
+    return replace(link, below=near) if mean < .5 else replace(link, above=near)
 
 def _linked_rounds(source, clip: Clip, word: str, mu: float, sampler, public: dict) -> LinkedMoments:
     "A linear round for a start, then Newton's method on released scores"
@@ -290,38 +358,44 @@ def _linked_rounds(source, clip: Clip, word: str, mu: float, sampler, public: di
     if sampler.private: warn_budget(public["budget"], r.n)
     start = np.append(np.zeros(p), .5 / one if word == "logit" else 0.0)
     scores = r.scores(start, Link("identity", link.top), 1.0)
-    G, gram_sd = r.gram(scores, _LINEAR)
-    D = Design(G, gram_sd, p)
-    ones, C = max(G[-1, -1], gram_sd) / one**2, _row_covariance(D, one)
+    r.G, r.sd = r.gram(scores, _LINEAR)
+    linear = D = Design(r.G, r.sd, p)
+    ones, C = max(r.G[-1, -1], r.sd) / one**2, _row_covariance(D, one)
     def width(b): return float(np.sqrt(b[:p] @ C @ b[:p]))
-    c, noise, square = r.products(scores, _CURVED[0][0])
+    c, noise, square = r.products(scores, _STEPS[0])
     r.size, offset = D.size(r.n), c[-1] / one / ones
     step = _ridge_step(D, c, noise, max(square / ones - offset**2, 1e-9))
     mean = float(np.clip(one * start[-1] + offset, 1 / r.n, link.top - 1 / r.n))
     a, factor = linear_start(link, mean, width(step))
     slopes, level = factor * step[:p], np.array([link.predictor(mean)])
-    usual = float((link.shrink(level) * link.slope(level))[0])
-    cap = min(.25, _MOST[word] * usual) if word == "logit" else _MOST[word] * usual
-    zeta = Design(G * usual, cap * clip.design_bound**2 / r.part(_CURVED[1]), p).zeta
+    usual = float(link.weight(level, np.inf)[0])
+    cap, shift = min(_MOST[word] * usual, .25 if word == "logit" else np.inf), 0.0
+    zeta = Design(r.G * usual, cap * clip.design_bound**2 / r.part(_CURVED), p).zeta
     weighted = zeta < _CLEAR and width(slopes) > _BENT
-    shares, again = _CURVED if weighted else _STRAIGHT
-    if not weighted: cap = usual # no weight is larger: no step goes too far
-    J, sd = G * usual, gram_sd * usual
+    left = 1 - _LINEAR - sum(_STEPS) - 2 * _CURVED * weighted
+    if word == "logit":
+        link = _ends(link, mean, width(slopes), cap)
+        own, other = 2 * r.usual * clip.design_bound / r.part(left), r.sd / one # noise per unit of each
+        most = .5 * own**2 / (own**2 + other**2)
+        shift = float(np.clip((link.above - link.below) / 2, -most, most))
+        r.even = r.usual * float(link.shrink(level)[0]) * usual * ones
     slopes = slopes * min(1.0, _WIDEST / max(width(slopes), 1e-9))
     b = np.append(slopes, a / one - D.means @ slopes)
-    for k, share in enumerate((*shares[1:], 1 - _LINEAR - sum(shares) - 2 * again), 1):
-        scores, last = r.scores(b, link, cap), k == len(shares)
-        if weighted and (k == 1 or last): J, sd = r.gram(scores, again)
+    for k, share in enumerate((*_STEPS[1:], left), 1):
+        scores, last = r.scores(b, link, cap, shift), k == len(_STEPS)
+        if not weighted: J, sd = _normal_jacobian(link, linear, C, one, b, cap)
+        elif k == 1 or last: J, sd = r.gram(scores, _CURVED)
         D = Design(J, sd, p)
-        c, noise, square = r.products(scores, share, D.Q if last else None)
+        c, noise, square = r.products(scores, share)
         if last: break
         step = _ridge_step(D, c, noise, max(square / (max(J[-1, -1], sd) / one**2), 1e-9))
         b = b + step * min(1.0, _STRIDE / max(width(step), 1e-9))
     arrays = {name: np.array([one[name] for one in r.found], dtype=float) for name in r.found[0]}
-    return LinkedMoments(n=r.n, columns=clip.names(r.names), clip=clip, gram=G, gram_sd=gram_sd, **arrays,
+    return LinkedMoments(n=r.n, columns=clip.names(r.names), clip=clip, gram=r.G, gram_sd=r.sd, **arrays,
                          clamped=np.zeros(len(r.found)), clamped_sd=r.sizes_sd, weights=r.weights,
-                         weights_sd=r.weights_sd, **r.variances, link=word, weighted=weighted, jacobian=J,
-                         jacobian_sd=sd, assumes="any", **public)
+                         weights_sd=r.weights_sd, **r.variances(scores, D.Q), link=word, weighted=weighted,
+                         jacobian=J, jacobian_sd=sd, assumes="any", **public)
+
 
 # %% ../../nbs/6_filters/20_link.ipynb #4c1a0061
 _FIXED = ("response_center", "rounds", "balance", "sigma", "noise", "intercept") # a link leaves no choice

@@ -107,7 +107,7 @@ class Tails:
         farthest=np.inf, # no residual is larger
     ):                   # one number for each
         "Sum of what clamping to a bound removes, on the worse side: the integral of the numbers beyond"
-        from scipy.integrate import trapezoid # NumPy has it from 2.0 on
+        from scipy.integrate import trapezoid  # NumPy has it from 2.0 on
         u = np.minimum(np.multiply.outer(bounds, _SIZES), farthest)
         def integral(side): return trapezoid(np.exp(_tail(side, self.edges, u)), u)
         worse = [np.min([integral(side) for side in ways], axis=0) for ways in self._sides]

@@ -320,6 +320,9 @@ def plot_effects(
     what = "half the column's interval in the release" if (scales != 1).any() else "one unit of the column"
     of = "the response" if effects.target is None else _plain_name(effects.target)
     unit = f"effect of {what}, in units of {of}; at the right: of one unit"
+    if effects.ratio:
+        log = f"log {effects.ratio.removesuffix(' ratio')} of {of}"
+        unit = f"effect of {what} on the {log}; at the right: {effects.ratio} of one unit"
     ax.set_xlabel(_lines(unit, said, promise, _and_more(forest.left, "larger p-values")), fontsize="small")
     _set_title(ax, simulated, title)
     return ax
@@ -328,8 +331,10 @@ _WIDE_TICKS = 5 # on a linear axis: more have no room, if their numbers have fiv
 
 def _write_intervals(ax, effects: Effects, which, chosen) -> None:
     "The numbers of a row, at its right"
+    numbers = np.column_stack([effects.estimate, effects.low, effects.high])
+    if effects.ratio: numbers = effects.ratios
     for at, row in enumerate(which):
-        text = interval_in_words(effects.estimate[row], effects.low[row], effects.high[row])
+        text = interval_in_words(*numbers[row])
         ax.annotate(text, (1, at), xytext=(6, 0), xycoords=("axes fraction", "data"), va="center",
                     textcoords="offset points", fontsize="x-small", color="black" if chosen[at] else "0.4")
 

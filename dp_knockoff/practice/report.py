@@ -18,7 +18,6 @@ from ..core.tables import one_line
 from ..filters.methods import METHODS
 from . import plots
 from ..privacy.ledger import as_ledger
-from ..selection.inference import NONLINEAR
 from ..selection.release import Selection
 from ..selection.rules import SIMULATION
 from ..selection.view import true_in_words
@@ -110,11 +109,15 @@ _DIRECTIONS = {1: "up", -1: "down", 0: ""}
 def _variable_rows(selection, which) -> list:
     "Rows of the table: a variable each, and below it its columns if there are several"
     variables, shown = selection.release.variables, []
-    effects = list(selection.all_effects()) if selection.estimate is not None else []
-    def interval(row): return [plots.interval_in_words(row.estimate, row.low, row.high)]
+    table = selection.all_effects() if selection.estimate is not None else []
+    effects, ratio = list(table), bool(table) and table.ratio
+    def interval(row):
+        numbers = row.estimate, row.low, row.high
+        ratios = [plots.interval_in_words(*np.exp(np.clip(numbers, -700, 700)))] if ratio else []
+        return [plots.interval_in_words(*numbers), *ratios]
     for j in which:
         columns = [effects[k] for k in variables.columns([j])] if effects else []
-        of_it = interval(columns[0]) if len(columns) == 1 else [""] if effects else []
+        of_it = interval(columns[0]) if len(columns) == 1 else [""] * (1 + bool(ratio)) if effects else []
         size, direction = f"{selection.W[j]:.4g}", _DIRECTIONS[int(selection.signs[j])]
         kind = "selected" if selection.support[j] else "other"
         name = columns[0].label if len(columns) == 1 and columns[0].reference else variables.names[j]
@@ -133,6 +136,7 @@ def _found_table(selection) -> str:
     if selection.estimate is not None:
         effects = selection.all_effects()
         head.append(f"estimate ({100 * effects.level:g} % interval)")
+        if effects.ratio: head.append(effects.ratio)
         promise = f" Intervals: {effects.kind}" + (", a promise for the selected alone." if found else ".")
         promise = f" {effects.meaning}{promise}"
     more = f" {left} more are not shown, with smaller {selection.label}." if left > 0 else ""
@@ -159,8 +163,11 @@ def _pictures(selection) -> str:
     shown = []
     if selection.estimate is not None:
         alt = f"Forest plot of estimates with intervals; selected: {selected}"
+        ratio = selection.all_effects().ratio
+        numbers = f"{ratio}s " if ratio else ""
         caption = ("Effects, each of half its column's public range where it has one, with intervals; "
-                   "the numbers are per unit of the column. Filled: selected. Shaded: one variable.")
+                   f"the numbers are {numbers}per unit of the column. Filled: selected. "
+                   "Shaded: one variable.")
         shown.append(_picture(plots.plot_effects, selection, alt, caption, 3.0, most=_ROWS))
     alt = f"Statistics and threshold; selected: {selected}"
     caption = ("The statistic of each variable, the largest first, and the threshold T where there is one. "
@@ -318,7 +325,7 @@ _RATE = ("The fraction of false ones among the selected variables, on average ov
 _DIRECTION = ("Up: the more of it, the more of the target, all other variables unchanged; down: the less. "
               "Empty for a variable of several columns, which has none.")
 _ESTIMATE = ("The change of the target for one unit of the column (of a level: against the reference), all "
-             f"others unchanged. {NONLINEAR} ")
+             "others unchanged.")
 _COVERED = ("Each interval misses the truth in 5 % of repetitions.", # where nothing is selected
             "Of the intervals of selected variables at most 5 % miss the truth, on average.")
 _BUDGET = ("Whatever somebody guesses about one person's data, this release changes the odds by a factor of "
@@ -327,7 +334,11 @@ _BUDGET = ("Whatever somebody guesses about one person's data, this release chan
 def _glossary(selection) -> str:
     "Five words"
     budget = selection.budget
-    estimate = "" if selection.estimate is None else _ESTIMATE + _COVERED[len(selection) > 0]
+    estimate = ""
+    if selection.estimate is not None:
+        effects = selection.all_effects()
+        meaning = effects.meaning if effects.ratio else f"{_ESTIMATE} {effects.nonlinear}"
+        estimate = f"{meaning} {_COVERED[len(selection) > 0]}"
     odds = "" if budget is None else _BUDGET.format(np.exp(min(budget.epsilon, 700.0)))
     return _facts({"False discovery rate": _RATE, selection.label: _STATISTIC[selection.label],
                    "Direction": _DIRECTION, "Estimate (interval)": estimate, "Epsilon, delta": odds})

@@ -13,10 +13,12 @@ import numpy as np
 from ..core.errors import InputError, check_fraction
 from ..core.tables import Table
 from ..core.variables import Variables
+from ..data.clip import INTERCEPT
 
 # %% auto #0
 __all__ = ['normal_sizes', 'two_sided', 'bh_threshold', 'by_threshold', 'bh_adjusted', 'dbh_support', 'open_by_threshold',
-           'null_pvalues', 'noise_bounds', 'check_level', 'interval_width', 'selected_level', 'Effect', 'Effects']
+           'null_pvalues', 'noise_bounds', 'check_level', 'interval_width', 'selected_level', 'Effect', 'interval_text',
+           'Effects']
 
 # %% ../../nbs/4_selection/10_inference.ipynb #5d2f4ebc
 _LEAST_TAIL = 1e-290 # p-values below it are computed as logarithms
@@ -287,6 +289,10 @@ _NUMBERS = Effect._fields[2:8]
 _SHOWN = "estimate", "se", "low", "high", "z", "p-value" # heads of the numbers
 _FORMATS = {"z": ".2f", "p-value": ".2g"}
 
+def interval_text(estimate: float, low: float, high: float) -> str:
+    "An estimate with its interval, in four digits"
+    return f"{estimate:.4g} ({low:.4g} to {high:.4g})"
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects:
     "Estimates with standard errors, intervals and p-values: a row a column"
@@ -304,6 +310,7 @@ class Effects:
     kind: str            # what they promise, in words
     target: str | None = None  # the response
     library: str | None = None # whose data frames the data was in
+    ratio: str | None = None   # "odds ratio" or "rate ratio", if estimates are logarithms of such
 
     def __len__(self): return len(self.names)
     def __iter__(self):
@@ -314,13 +321,29 @@ class Effects:
         library: str | None = None, # "pandas" or "polars"; default: that of the data, or the one installed
     ):
         "The table as a data frame"
-        return Table(Effect._fields, self).to_frame(library, self.library)
+        rows = self
+        if self.ratio: rows = [(*row, *ratios) for row, ratios in zip(self, self.ratios.tolist())]
+        return Table((*Effect._fields, *self.ratio_names), rows).to_frame(library, self.library)
+
+    @property
+    def ratios(self) -> np.ndarray: # (rows, 3)
+        "Odds or rate ratios with the ends of their intervals; the intercept has none"
+        found = np.exp(np.clip(np.column_stack([self.estimate, self.low, self.high]), -700, 700))
+        found[[name == INTERCEPT for name in self.names]] = np.nan
+        return found
+
+    @property
+    def ratio_names(self) -> tuple:
+        return ((self.ratio, f"{self.ratio}, low", f"{self.ratio}, high") if self.ratio else ())
 
     def table(self) -> Table:
         "The table as it is shown: the variables' names only where they are not the columns'"
         grouped = self.names != self.variables
         head = ["column", "variable", *_SHOWN] if grouped else ["column", *_SHOWN]
         rows = [(row.label, row.variable, LOST if row.lost else row.estimate, *row[3:8]) for row in self]
+        if self.ratio:
+            head, ratios = [*head, self.ratio], self.ratios
+            rows = [(*row, "" if np.isnan(one[0]) else interval_text(*one)) for row, one in zip(rows, ratios)]
         rows = rows if grouped else [(row[0], *row[2:]) for row in rows]
         return Table(head, rows, f"{self.meaning} {100 * self.level:g} % intervals, {self.kind}.", _FORMATS)
 
@@ -329,7 +352,16 @@ class Effects:
         "What an estimate is, in a sentence"
         lost = " Lost: indistinguishable from noise or from other columns." if np.isnan(self.se).any() else ""
         of = "the response" if self.target is None else repr(self.target)
+        if self.ratio:
+            what = self.ratio.removesuffix(" ratio")
+            return (f"Change of the log {what} of {of} per unit of the column (of a level: against its "
+                    f"reference), others unchanged; the {self.ratio} is the factor for the {what}.{lost}")
         return f"Change of {of} per unit of the column, others unchanged.{lost}"
+
+    @property
+    def nonlinear(self) -> str:
+        "What an estimate is where the response is not linear; with a link the model says it"
+        return "" if self.ratio else NONLINEAR
 
     def __repr__(self): return repr(self.table())
     def _repr_html_(self): return self.table()._repr_html_()

@@ -222,7 +222,8 @@ def _effects(release: Release, e: Estimate, width: float, level: float, kind: st
     columns = [name for name in release.columns if name != INTERCEPT]
     names, e = (*columns, INTERCEPT)[:len(e.beta)], release.shown(e)
     return inference.effects_of(e.beta, e.V, names, release.variables, release.in_units(), width, level, kind,
-                                e.lost, release.references, target=release.target, library=release.library)
+                                e.lost, release.references, target=release.target, library=release.library,
+                                ratio=getattr(release, "ratio", None))
 
 # %% ../../nbs/4_selection/release.ipynb #a0fdb15a
 class SavedRelease(Release):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import listed
 from ..core.tables import SMALL, Table, csv_text, one_line, svg_rows
-from .inference import LOST, NONLINEAR
+from .inference import LOST, interval_text
 from .rules import SIMULATION
 
 # %% auto #0
@@ -36,10 +36,9 @@ def _estimates(selection) -> dict: # name -> rows of effects
 def _interval(row, ratio) -> str: # ratio: of odds, of rates or None
     "An estimate with its interval"
     if row.lost: return LOST
-    text = f"{row.estimate:.4g} ({row.low:.4g} to {row.high:.4g})"
+    text = interval_text(row.estimate, row.low, row.high)
     if ratio is None: return text
-    odds, low, high = np.exp(np.clip([row.estimate, row.low, row.high], -700, 700))
-    return f"{text}  {ratio} {odds:.4g} ({low:.4g} to {high:.4g})"
+    return f"{text}  {ratio} {interval_text(*np.exp(np.clip([row.estimate, row.low, row.high], -700, 700)))}"
 
 def _estimate_lines(name: str, rows: list, ratio) -> tuple: # what follows the statistic, lines below
     "Of a variable that is one column beside its statistic; else a line for each of its columns"
@@ -78,7 +77,7 @@ def as_text(selection) -> str:
     if len(selection) > len(chosen): lines.append(f"  ... and {len(selection) - len(chosen)} more")
     if estimates:
         lines.append(f"{selection.effects.meaning} 95 % intervals, adjusted for the selection.")
-        if ratio is None: lines.append(NONLINEAR)
+        if ratio is None: lines.append(selection.effects.nonlinear)
     if len(selection): lines.append(true_in_words(selection))
     return "\n".join([selection.explain(), *lines, *selection.guarantee.lines(), *selection.notes])
 
@@ -95,29 +94,35 @@ def variables_table(selection) -> Table:
     variables, effects = selection.release.variables, list(selection.all_effects())
     numbers = [tuple(getattr(row, name) for name in _NUMBERS) for row in effects]
     whole = [(*rows[j], *numbers[k]) for k, j in enumerate(variables.index)]
-    head, ratio = _HEAD + _NUMBERS, getattr(selection.release, "ratio", None)
-    if ratio is not None:
-        head = (*head, ratio, f"{ratio}, low", f"{ratio}, high")
-        whole = [(*row, *np.exp([row[4], *row[6:8]]).tolist()) for row in whole]
+    head, table = _HEAD + _NUMBERS, selection.all_effects()
+    if table.ratio:
+        head = (*head, *table.ratio_names)
+        whole = [(*row, *ratios) for row, ratios in zip(whole, table.ratios.tolist())]
     if not any(row.reference for row in effects) and not variables.grouped:
         return Table(head, whole, note)
     whole = [(*row, effect.name, effect.reference) for row, effect in zip(whole, effects)]
     return Table((*head, "column", "reference"), whole, note)
 
 def _numbers(selection) -> list:
-    "Estimate, standard error, interval and p-value of each variable; of a group, the p-value"
-    variables, effects = selection.release.variables, list(selection.all_effects())
+    "Estimate, standard error, interval, p-value and any ratio of each variable; of a group, the p-value"
+    variables, table = selection.release.variables, selection.all_effects()
+    effects, ratios = list(table), table.ratios[:, :len(table.ratio_names)].tolist()
     def numbers(j):
-        first, *more = (effects[k] for k in variables.columns([j]))
-        return (*[np.nan] * 4, first.pvalue) if more else tuple(getattr(first, name) for name in _NUMBERS)
+        first, *more = variables.columns([j])
+        row, others = effects[first], ratios[first]
+        if more: return (*[np.nan] * 4, row.pvalue, *[np.nan for _ in others])
+        return (*(getattr(row, name) for name in _NUMBERS), *others)
     return [numbers(j) for j in range(len(variables))]
 
 def as_dict(selection) -> dict:
     "The selection as plain data, for JSON; no threshold is None"
     release, budget = selection.release, selection.budget
-    effects = None if selection.estimate is None else [
-        {name: None if value != value else value for name, value in row._asdict().items()}
-        for row in selection.effects]
+    effects = None
+    if selection.estimate is not None:
+        table = selection.effects
+        rows = [row._asdict() | dict(zip(table.ratio_names, ratios.tolist()))
+                for row, ratios in zip(table, table.ratios)]
+        effects = [{name: None if value != value else value for name, value in row.items()} for row in rows]
     return {
         "response": release.target, "selected": list(selection.selected),
         "variables": list(selection.names), "W": selection.W.tolist(),
@@ -138,7 +143,8 @@ def as_csv(selection) -> str:
     if selection.release.simulated: same["simulation"] = "NOT private"
     if selection.release.target is not None: same["response"] = selection.release.target
     head, rows = ["variable", "W", "sign", "selected"], [[] for _ in selection.names]
-    if selection.estimate is not None: head, rows = [*head, *_NUMBERS], _numbers(selection)
+    if selection.estimate is not None:
+        head, rows = [*head, *_NUMBERS, *selection.all_effects().ratio_names], _numbers(selection)
     columns = zip(selection.names, selection.W, selection.signs, selection.support, rows)
     return csv_text([[*head, *same], *(
         (name, f"{W:.17g}", sign, int(chosen), *("" if math.isnan(x) else f"{x:.17g}" for x in numbers),
@@ -196,7 +202,8 @@ def as_html(selection) -> str:
     asked = (f"{rate}, rule {selection.rule.name!r}, method {selection.method!r}, "
              f"n = {release.n:,}")
     facts = [("response", release.target), ("asked", asked), ("found", selection.explain()),
-             ("estimates", [selection.effects.meaning, NONLINEAR] if selection.estimate is not None else ""),
+             ("estimates", [selection.effects.meaning, selection.effects.nonlinear]
+              if selection.estimate is not None else ""),
              ("at least", true_in_words(selection)), ("guaranteed", selection.guarantee.lines()),
              ("spent", selection.notes)]
     title = f"{len(selection)} of {len(selection.W)} variables selected. "
