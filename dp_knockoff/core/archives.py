@@ -202,6 +202,6 @@ def load_fields(
             elif name in converters: found[name] = converters[name](value)
             else: found[name] = _CHECKS[type_.removesuffix(" | None")](name, value)
         except (ValueError, LookupError, AttributeError, TypeError, OverflowError):
-            raise InputError(repr(str(path)), problem=f"holds something impossible as its {name!r}",
-                             remedy="have it made again") from None
+            raise InputError(repr(str(path)), problem=f"has an impossible value of {name!r}",
+                             remedy="ask for a new copy") from None
     return found

@@ -47,7 +47,7 @@ class InputError(ValueError):
         return "".join(parts)
 
     def at(self, where: str) -> InputError:
-        "The same error, about something that stands in this file, chunk or table"
+        "The same error, with the place where it happened: a file, chunk or table"
         place = f"{where}: {self.where}" if self.where else where
         fields = self.argument, self.value, self.problem, self.remedy
         return self.but(InputError(*fields, where=place, details=self.details))

@@ -34,7 +34,7 @@ def fires(f, *args, **kwargs) -> bool:
 def assert_fair_coin(
     heads,                  # boolean array: which tosses came up positive
     alpha: float = ALPHA,   # false-alarm rate
-) -> float:                 # the share of heads
+) -> float:                 # the fraction of heads
     "Raise AssertionError unless the tosses are compatible with a fair coin"
     from scipy.stats import binomtest
     heads = sample(heads).ravel() != 0
@@ -47,7 +47,7 @@ def assert_fair_coin(
 # %% ../../nbs/core/testing.ipynb #db007525
 def smallest_bias(
     tosses: int, # how many
-) -> float:      # distance of the coin's share from one half
+) -> float:      # distance of the coin's fraction of heads from one half
     "The smallest bias of a coin that `assert_fair_coin` catches, 99 times in 100"
     from scipy.special import ndtri
     return float((-ndtri(ALPHA / 2) + ndtri(_POWER)) / 2 / np.sqrt(tosses))
@@ -89,7 +89,7 @@ def detected_rate(
     bound: float,          # the claimed upper bound on their mean
     power: float = _POWER, # probability of being caught
 ) -> float:
-    "A true rate from which on `assert_rate_at_most` fires with at least this probability, whatever the law"
+    "A true rate from which on `assert_rate_at_most` fires with at least this probability, for any data"
     from scipy.special import rel_entr
     alarm = smallest_rate(trials, bound)
     def caught(rate): # the chance of an average below the alarm falls as the true rate rises
@@ -101,7 +101,7 @@ def assert_same_law(
     a, b,                   # samples of shape (N,) or (N, d): columns are compared one by one
     alpha: float = ALPHA,   # false-alarm rate of the whole comparison
 ) -> float:                 # the smallest p-value, corrected for the number of comparisons
-    "Raise AssertionError unless both samples are compatible with one law"
+    "Raise AssertionError unless both samples are compatible with one distribution"
     from scipy.stats import ks_2samp, norm
     a, b = (np.atleast_2d(sample(x).T) for x in (a, b))
     worst = 1.0
@@ -109,7 +109,7 @@ def assert_same_law(
         z = (np.mean(u**2) - np.mean(v**2)) / np.sqrt(np.var(u**2) / u.size + np.var(v**2) / v.size)
         worst = min(worst, ks_2samp(u, v, method="asymp").pvalue, 2 * norm.sf(abs(z)))
     worst = min(1.0, worst * 2 * len(a))
-    assert worst > alpha, f"the two samples do not have one law (corrected p-value {worst:.1e})"
+    assert worst > alpha, f"the two samples do not have the same distribution (corrected p-value {worst:.1e})"
     return float(worst)
 
 # %% ../../nbs/core/testing.ipynb #5c0d7e91

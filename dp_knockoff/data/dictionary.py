@@ -70,7 +70,7 @@ class _Codes(dict):
         if self.as_text: self.update(pairs)
 
     def __missing__(self, value) -> int:
-        "The code of what is not there as it stands"
+        "The code of a value that is not listed as it stands"
         if isinstance(value, bytes): return self[value.decode("utf-8", "replace")]
         if isinstance(value, str) and self.as_text: return _UNKNOWN
         number = as_number(value)

@@ -273,7 +273,7 @@ def _csv_pieces(path: str, names: list, target: str, types: dict, encoding=None,
     return _query_pieces(query, names, target, repr(path), explain, encoding)
 
 def _number(name: str, decimal: str, truth):
-    "A column that was read as text, as numbers: what is none is infinite, a hole is missing; is true 1?"
+    "A text column as numbers (`truth`: true is 1); unreadable cells become infinite, missing ones null"
     import polars as pl
     word = pl.col(name).str.strip_chars().str.to_lowercase()
     if decimal == ",": word = word.str.replace_many({".": "?", ",": "."})

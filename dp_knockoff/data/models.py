@@ -93,7 +93,7 @@ def row_norm_bound(
     return float(np.sqrt(np.trace(P) + 2 * np.sqrt(t * np.sum(P**2)) + 2 * t * np.linalg.eigvalsh(P)[-1]))
 
 # %% ../../nbs/data/models.ipynb #850c5d13
-ROW_SHARE = .7     # a row bound, as a share of the typical norm: rows are scaled, and little is lost
+ROW_SHARE = .7     # a row bound, as a fraction of the typical norm: rows are scaled, and little is lost
 RESPONSE_SDS = 2.5 # a response bound, in standard deviations of a scaled response: one in eighty is clamped
 
 def _normal(rng, shape): return rng.standard_normal(shape)

@@ -254,7 +254,7 @@ class ExactMoments:
         if self.clip.intercept:  # project the column of ones out, as it was scaled
             if not G[-1, -1]:
                 raise InputError("some row of x",
-                                 problem="is so long that the column of ones vanishes beside it",
+                                 problem="is so long that the intercept is lost beside it",
                                  remedy="pass a row_bound near the typical norm of a row")
             ones = G[:-1, -1]
             mean = ones / self.n

@@ -297,7 +297,7 @@ def unreadable(name: str):
 
 @one_row_decides("a table whose own library cannot read one of its columns")
 def _unreadable(name: str, error) -> InputError:
-    return InputError(f"column {name!r}", problem="cannot be read by the library that its table belongs to",
+    return InputError(f"column {name!r}", problem="cannot be read by the library of its table",
                       remedy="convert it to numbers or text first", details=reason(error))
 
 DAY_ZERO = 719_163 # the ordinal of 1970-01-01
@@ -340,7 +340,7 @@ def same_types(where: str, types: dict, reference: dict, first: str) -> None:
     for name, known in reference.items():
         if "anything" not in (known, types[name]) and types[name] != known:
             raise InputError(f"column {name!r}", where=where,
-                             problem=f"has another type than in {first} (text, or numbers)",
+                             problem=f"has a different type from that in {first} (text, or numbers)",
                              remedy="give all the same types, or columns of objects")
 
 @one_row_decides("in chunks or partitions, a later one whose columns, types or shape are not those of the "

@@ -62,7 +62,7 @@ def gaussian_scale(sensitivity: float, budget: Budget, bounds: str) -> float:
     return scale(sensitivity, budget)
 
 def check_split(name: str, split, parts: int) -> tuple:
-    "Positive shares that add up to at most 1"
+    "Positive fractions that add up to at most 1"
     split = tuple(split) if np.iterable(split) else (split,)
     fits = len(split) == parts and all(isinstance(x, numbers.Real) and x > 0 for x in split)
     if not fits or sum(split) > 1 + 1e-6:

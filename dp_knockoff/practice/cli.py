@@ -524,7 +524,7 @@ def _word_of(args) -> str:
     return _lawful_word(args) if lawful else _DEFAULT
 
 def _lawful_word(args) -> str:
-    "The method for a public distribution: a table of numbers is told as a normal one"
+    "The method for a public distribution; a table of numbers counts as normal"
     from dp_knockoff.filters.methods import law_word
     return law_word(None, _given(args, _methods_of()), getattr(args, "rule", None))
 
@@ -920,7 +920,7 @@ def _add_plan(command) -> None:
     add("--method", metavar="WORD",
         help=f"{', '.join(METHODS)} (default two); with --dictionary moments, products or tests (default "
              "moments, or tests if the dictionary has all probabilities)")
-    add("--power", type=float, default=.8, help="share of the signals to be found (default 0.8)")
+    add("--power", type=float, default=.8, help="fraction of the signals to be found (default 0.8)")
     add("--trials", type=int, default=200, help="datasets at each size tried (default 200)")
     _add_experiment(command, bounds="corrected", delta="1e-6")
     add("--dictionary", metavar="FILE",

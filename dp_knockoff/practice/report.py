@@ -177,7 +177,7 @@ def _pictures(selection) -> str:
     return "".join(shown)
 
 _NOTHING = ("Nothing was selected. That does not mean that no variable matters: it means that none stands "
-            "out of the noise far enough for the rate that was asked for.")
+            "out from the noise far enough for the requested rate.")
 
 def _found(selection) -> str:
     "Sentence, table, pictures"

@@ -94,7 +94,7 @@ def _check_intercept(method: Method, intercept) -> None:
             "pass fit_intercept=False for data that public constants have centred, or use method='moments'")
     if isinstance(method, LawMethod) and not intercept:
         raise InputError(
-            "fit_intercept", False, f"has no meaning for {word}, where the distribution centres the rows",
+            "fit_intercept", False, f"has no meaning for {word}, where rows are centred by the distribution",
             f"leave it out, and pass {type(method).__name__}(..., response_center=...)")
 
 # %% ../../nbs/8_practice/selector.ipynb #69d36f89
@@ -548,7 +548,7 @@ def _warn_of_steps_before(selector) -> None:
 _AWAY = "a clone of this selector goes to another process or a file, where every fit"
 
 class _Accountable(_Selected):
-    "Draws a release, enters it into a ledger, and selects from it again for nothing"
+    "Draws a release, enters it into a ledger, and selects from it again at no further cost"
     _moments = None   # sums of rows collected and not yet released
     _released = False # has this object drawn a release?
     _account = None   # of it and its clones, where there is no ledger

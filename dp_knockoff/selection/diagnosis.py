@@ -235,7 +235,7 @@ def _levels(release) -> set:
     groups = (*(release.groups or {}).values(), *(release.references or {}).values())
     return {name for members in groups for name in members}
 
-_RARE = .03         # share of the rows up to which a level may be rare
+_RARE = .03         # fraction of the rows up to which a level may be rare
 _FLAT = .2          # standard deviation, over half the range, up to which a column may be constant
 _MISTAKE = 1e3      # gain of a correction: a factor whose levels are all misspelt, ranges of other units
 
@@ -272,7 +272,7 @@ def _rare_levels(release) -> list: # of Finding
     return out
 
 def _spreads(release) -> tuple: # means, standard deviations at least and at most, over half the ranges
-    "Of the columns, as far as the noise tells"
+    "Means and standard deviations of the columns, as far as the noise shows them"
     p = len(release.variables.index)
     means, ones = _means_of(release.gram, p, release.gram_sd), max(release.weights, 1e-300)
     square = np.diag(release.gram)[:p] - means**2 * release.gram[-1, -1] * (len(release.gram) > p)
@@ -387,7 +387,7 @@ def _clamping_faults(release) -> list: # of Finding
     if rounds == 1: text = "So many responses are beyond the response bound that clamping may bias estimates."
     if out < rounds: return [Finding("response bound", text, "Raise response_bound.", GENERAL)]
     change = "Raise response_bound, use more rows, or pass noise='symmetric' if that is publicly known."
-    return [Finding("response bound", f"{text} Nothing can be trusted, so nothing is selected.", change,
+    return [Finding("response bound", f"{text} No estimate can be trusted, so nothing is selected.", change,
                     _SURE_OF_IT)]
 
 def _row_bound(release, share: float) -> list: # of Finding
@@ -514,7 +514,7 @@ def _more_data(selection, e: _Evidence) -> str:
     "By which factors rows or budget would have to grow"
     target = np.sort(e.z)[::-1][min(e.least, len(e.z)) - 1]
     keep, share = (target / e.need)**2, selection.release.noise_share(selection.estimate)
-    if keep >= 1: return "Ask with another rule the next time: the estimates are far enough from zero."
+    if keep >= 1: return "Use another rule next time: the estimates are far enough from zero."
     sampling = 0.0 if share is None else 1 - share
     rows = (sampling + np.sqrt(sampling**2 + 4 * (1 - sampling) * keep)) / (2 * max(keep, 1e-300))
     budget = np.sqrt((1 - sampling) / (keep - sampling)) if keep > sampling else np.inf
@@ -526,7 +526,7 @@ def _more_data(selection, e: _Evidence) -> str:
 # %% ../../nbs/4_selection/diagnosis.ipynb #2c5891de
 _STRONG = .01   # probability with which noise alone would make any variable stand out
 _COPY = .95     # correlation of originals with their knockoffs from which the sign of W is nearly a coin toss
-_BOTH = .5      # a negative W of this share of the largest, and beyond noise, is large
+_BOTH = .5      # a negative W of this fraction of the largest, and beyond noise, is large
 _LOW_RATE, _USUAL_RATE = .1, .25 # a rate below the first is too small if something has one below the second
 
 def _few_candidates(selection, e: _Evidence) -> list:
@@ -564,7 +564,7 @@ def _copies(selection, e: _Evidence) -> list:
              "so that their W is positive or negative nearly by chance.")
     change = ("Drop columns that others nearly determine, name them as one group, or choose s='mvr' or "
               "s='sdp'.")
-    if "bh" in selection.release.rules: change = "Ask with rule='bh', which needs no knockoffs."
+    if "bh" in selection.release.rules: change = "Use rule='bh', which needs no knockoffs."
     return [Finding("knockoffs", found, change, GENERAL + .1)]
 
 def _both_signs(selection, e: _Evidence) -> list:
@@ -584,7 +584,7 @@ def _small_rate(selection, e: _Evidence) -> list:
     best = selection.rule.best_rate(selection.W)
     if len(selection) or selection.fdr >= _LOW_RATE or not best <= _USUAL_RATE: return []
     found = f"Nothing qualifies at fdr={selection.fdr:g}, and something from fdr={best:.2g} on."
-    change = "Ask with fdr='any', which has a level of its own, or for a larger fdr the next time."
+    change = "Use fdr='any', which reports its own level, or a larger fdr next time."
     return [Finding("error rate", found, change, 1 + best / selection.fdr)]
 
 # %% ../../nbs/4_selection/diagnosis.ipynb #fefbb70e

@@ -199,7 +199,7 @@ class Release(_Described):
     def noise_share(self,
         estimate=None, # the estimate that a selection used
     ) -> float | None: # None: not known
-        "The usual share of the noise of privacy in the variance of an estimate"
+        "The usual fraction of an estimate's variance that is due to the noise of privacy"
         return 0.0 if self.budget is None else None
 
     def _repr_html_(self) -> str: return view.release_html(self)
@@ -456,7 +456,7 @@ class Method:
         whole: Method,  # the method, completed
         source: Source, # of the rows
     ) -> None:
-        "Say what was asked for and will not help"
+        "Warn of requested options that will not help"
 
     def _release(self, source: Source, **draw) -> Release:
         "Read the rows and draw the noise, once the method is complete"

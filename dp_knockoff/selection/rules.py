@@ -86,7 +86,7 @@ class Privacy:
             raise InputError("dp_accounting", problem="is not installed",
                              remedy="pip install dp-accounting") from None
         if not self.strict:
-            raise InputError("this promise", problem="is not one for every pair of neighbours",
+            raise InputError("this promise", problem="does not hold for every pair of neighbours",
                              remedy="no accountant covers it")
         return events.GaussianDpEvent(1 / analytic_ratio(Budget(self.epsilon, self.delta)))
 
