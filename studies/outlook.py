@@ -86,7 +86,7 @@ class Table:
 
     @property
     def known(self) -> Scenario:
-        "With a mean, a standard deviation and the frequency of first levels, to a digit or two, as people may know"
+        "With means, standard deviations and frequencies of first levels, to a digit or two"
         parts = np.split(self.X, np.cumsum([len(c.encoded) for c in self.told.columns])[:-1], axis=1)
         columns = tuple(more_said(*pair) for pair in zip(self.told.columns, parts))
         if self.told.yes_or_no: return replace(self.told, columns=columns)
@@ -219,7 +219,7 @@ def achieved(table: Table, releases: int = RELEASES) -> np.ndarray: # (2, releas
     return np.array(out).T
 
 
-def compare(name: str, columns: tuple, releases: int = RELEASES) -> tuple: # table, outlooks, what was achieved
+def compare(name: str, columns: tuple, releases: int = RELEASES) -> tuple: # table, outlooks, achieved
     "One table, by its ranges alone and with what people may know"
     table = prepare(name, columns)
     seen = [outlook(told, table.method) for told in (table.told, table.known)]
