@@ -1207,6 +1207,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkMethod.__post_init__': ( '6_filters/link.html#linkmethod.__post_init__',
                                                                                                  'dp_knockoff/filters/link.py'),
+                                          'dp_knockoff.filters.link.LinkMethod._in_own_units': ( '6_filters/link.html#linkmethod._in_own_units',
+                                                                                                 'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkMethod._made': ( '6_filters/link.html#linkmethod._made',
                                                                                          'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkMethod.completed': ( '6_filters/link.html#linkmethod.completed',

@@ -442,6 +442,10 @@ class LinkMethod(_LinkPromise, MomentsMethod):
         if self.link == "identity": super().warn_of(whole, source)
         else: MomentsMethod.warn_of(replace(self, link="identity", response_bound=None), whole, source)
 
+    def _in_own_units(self, source, clip: Clip, mu: float, sampler) -> tuple: # Clip, what is left of mu
+        if self.link == "identity": return super()._in_own_units(source, clip, mu, sampler)
+        return clip, mu # rounds with a link keep the public units
+
     def _made(self, source, clip: Clip, mu: float, sampler, id: str) -> PrivateMoments: # noqa: A002
         if self.link == "identity": return super()._made(source, clip, mu, sampler, id)
         public = dict(budget=self.budget, sampler=sampler.name, simulated=not sampler.private,

@@ -421,7 +421,6 @@ class MomentsMethod(MomentsPromise, Method):
         "What the rounds release, once all bounds are known"
         target = getattr(source.dictionary, "target", None)
         yes_or_no = target is not None and source.dictionary.column(target).levels is not None
-        clip, mu = self._in_own_units(source, clip, mu, sampler)
         return release_rounds(source, clip, self.budget, mu, self.rounds_of(source), self.balance, sampler,
                               self.rows_per_person, id, self.noise, self._farthest(source, clip), yes_or_no)
 
@@ -447,6 +446,7 @@ class MomentsMethod(MomentsPromise, Method):
         if isinstance(source, MomentsSource): return source.clip, mu
         clip = self._limited(source)
         clip.bind(source.names) # refuses columns that do not fit, before the first pass
+        clip, mu = self._in_own_units(source, clip, mu, sampler) # a private row bound is one in these units
         bounds = [name for name, value in self._bounds.items() if value == "private"]
         searches = len(bounds) + self._searches_center
         if not searches: return clip, mu

@@ -21,7 +21,7 @@ from ..core.errors import InputError, check_option
 from ..core.tables import csv_text
 from ..data.rows import one_blas_thread
 from ..evidence.simulation import METHODS, SIZES, Experiment, Point, simulate
-from .plots import plot_curves, save_figure
+from .plots import STYLES, plot_curves, save_figure
 
 # %% auto #0
 __all__ = ['processes', 'paper_figure']
@@ -83,11 +83,12 @@ def _write_text(path: Path, text: str) -> None:
 def _table(points, methods: list) -> str:
     "Power and FDR of each method, one line per size"
     at = {(pt.method, pt.n): pt for pt in points}
-    lines = ["        n " + "".join(f"{m:>22}" for m in methods),
-             "          " + "".join(f"{'power':>13}{'FDR':>9}" for _ in methods)]
+    wide = {m: max(13, len(STYLES[m].label) - 7) for m in methods}
+    lines = ["        n " + "".join(f"{STYLES[m].label:>{wide[m] + 9}}" for m in methods),
+             "          " + "".join(f"{'power':>{wide[m]}}{'FDR':>9}" for m in methods)]
     for n in sorted({pt.n for pt in points}):
         here = [at[m, n] for m in methods if (m, n) in at]
-        lines.append(f"{n:>9,} " + "".join(f"{pt.power:13.2f}{pt.fdr:9.2f}" for pt in here))
+        lines.append(f"{n:>9,} " + "".join(f"{pt.power:{wide[pt.method]}.2f}{pt.fdr:9.2f}" for pt in here))
     return "\n".join(lines)
 
 def _draw_points(points: dict, e, path) -> None: # points by delta
@@ -113,7 +114,7 @@ def processes(
     datasets: int, # in all
 ):                 # a context; its value is None if threads will do
     "Workers that do not wait for each other's interpreter"
-    if jobs == 1 or datasets < _MUCH: return nullcontext()
+    if jobs < 2 or datasets < _MUCH: return nullcontext() # 0 is refused where it is used
     return ProcessPoolExecutor(jobs, get_context("spawn"), one_blas_thread)
 
 def paper_figure(

@@ -287,6 +287,13 @@ def test_a_range_that_is_ten_times_too_wide_hides_nothing():
     assert np.min(z, axis=0)[0] > 6 and np.mean(np.square(z), axis=0)[1] < 5
 
 
+def test_a_private_row_bound_is_one_in_the_units_of_the_release():
+    bounds = {wide: MomentsMethod(epsilon=8.0, delta=1e-6, row_bound="private", response_bound=4.0,
+                                  ranges={name: (-wide, wide) for name in ("x0", "x1", "x2")}).release(
+        X, Y, simulation=True, random_state=0).clip.row_bound for wide in (4.0, 128.0)}
+    assert bounds[128.0] > .5 * bounds[4.0]  # in public units: about a thirtieth
+
+
 def test_scales_and_sensitivities_are_those_of_the_units():
     "By hand, for products, squares, counts and weights"
     r = MomentsMethod(**PUBLIC, intercept=False, rounds=3).release(X, Y, simulation=True, random_state=0)

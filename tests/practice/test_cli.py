@@ -1040,10 +1040,10 @@ def test_figure_writes_its_interface(tmp_path, capsys):
 def test_figure_knows_all_methods_that_can_be_simulated(capsys):
     assert main(["figure", "--sizes", "3e4", "--trials", "4", *SMALL]) == 0
     out = capsys.readouterr().out
-    for label in ("no privacy", "Method I", "Method II", "moments filter", "products filter"):
+    for label in ("no privacy", "Method I", "Method II", "moments filter", "products filter", "tests"):
         assert label in out
     rows = Path("figure/figure.csv").read_text().splitlines()[1:]
-    words = ["none", "one", "two", "moments", "products"]
+    words = ["none", "one", "two", "moments", "products", "tests"]
     assert [row.split(",")[:2] for row in rows] == [
         [delta, word] for delta in ("2p/n", "1e-6") for word in words]
     assert json.loads(Path("figure/figure.json").read_text())["delta"] == 1e-6

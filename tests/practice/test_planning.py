@@ -466,13 +466,13 @@ def study():
 
 
 def test_the_achieved_power_lies_in_the_interval():
-    "In 29 of 32 tables that were not used to choose anything, where typical values are told; the aim was 28"
+    "In 28 of 32 tables, where typical values are told (7 of 8, the aim), and in 27 by ranges alone"
     header, files = kept()
     low, high = np.moveaxis(files["foreseen"][:, :, :2], -1, 0)
     powers = files["achieved"][:, 1].mean(1)[:, None]
     inside = (low <= powers) & (powers <= high)
     assert len(header["labels"]) == 32 and (high - low).max() <= _WIDEST + 1e-9 == .5 + 1e-9
-    assert inside[:, 1].sum() >= 29 and inside[:, 0].sum() >= 25
+    assert inside[:, 1].sum() >= 28 and inside[:, 0].sum() >= 27
 
 
 @pytest.mark.parametrize("name", ["ISLR/Wage", "HLMdiag/wages"])
