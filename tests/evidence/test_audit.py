@@ -44,7 +44,6 @@ from dp_knockoff.evidence.audit import (
     replay,
 )
 from dp_knockoff.filters import labels_method as method_labels
-from dp_knockoff.filters import law_tests as tests_module
 from dp_knockoff.filters import moments_method as method_moments
 from dp_knockoff.filters import private_moments
 from dp_knockoff.filters import products_method as products_module
@@ -1091,9 +1090,9 @@ def test_every_way_in_shows_nothing_but_its_draws(name, tmp_path, monkeypatch):
     way_in, facts, options = WAYS_IN[name]
     facts = {**facts, "groups": {}} if way_in is by_selector else facts
     def one_for_all(sampler=None, simulation=False, random_state=None): return sampler or now[0]
-    for module in (method_moments, products_module, tests_module, selector_module):
+    for module in (method_moments, products_module, selector_module): # tests are begun as products are
         monkeypatch.setattr(module, "as_sampler", one_for_all)
-    for module in (method_moments, products_module, tests_module, moments_module): # names are random
+    for module in (method_moments, products_module, moments_module): # names are random
         monkeypatch.setattr(module, "fresh_id", lambda: "its name")
     monkeypatch.setattr(products_module, "stream", lambda _, what: stream(7, what))
     monkeypatch.setattr(ledger_module, "datetime", Midnight)

@@ -236,14 +236,15 @@ def test_an_aim_is_missed_beyond_three_standard_errors():
     rng = stream(7, "aims")
     def rates(fdp=.1, z2=1.0, nulls=.95, signals=.95):
         values = np.full((1, 60, len(FIELDS)), .5)
-        for name, value in (("fdp", fdp), ("z2", z2), ("nulls covered", nulls), ("signals covered", signals)):
+        for name, value in (("fdp", fdp), ("z2", z2), ("nulls covered", nulls), ("signals covered", signals),
+                            ("weighted covered", signals)):
             values[0, :, FIELDS.index(name)] = value + .05 * rng.standard_normal(60)
         return values
     assert missed_aims(["B1"], rates()) == {}
     assert missed_aims(["B1"], rates(fdp=.25)) == {"B1": ["fdp"]}
     assert missed_aims(["C1"], rates(fdp=.15)) == {"C1": ["fdp"]}  # where q is .1
     assert missed_aims(["B1"], rates(fdp=.205, z2=1.2, nulls=.85, signals=.85)) == {
-        "B1": ["z2", "nulls covered", "signals covered"]}
+        "B1": ["z2", "nulls covered", "signals covered", "weighted covered"]}
     empty = rates()
     empty[:, :, FIELDS.index("signals covered")] = np.nan
     assert missed_aims(["D1"], empty) == {} and np.isnan(means_of(empty)[0]).sum() == 1
