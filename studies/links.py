@@ -240,7 +240,7 @@ def as_lines(names, rates) -> list: # of str
     return lines
 
 # %% links.ipynb #11a50051
-DATASETS = 12 # of each cell
+DATASETS = 24 # of each cell
 
 def make(jobs: int = 2, trials: int = DATASETS) -> tuple: # header, arrays
     "What results/links.npz holds"
