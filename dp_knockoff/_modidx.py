@@ -1243,6 +1243,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.shares_for': ( '6_filters/link.html#linkedmoments.shares_for',
                                                                                                  'dp_knockoff/filters/link.py'),
+                                          'dp_knockoff.filters.link.LinkedMoments.straight': ( '6_filters/link.html#linkedmoments.straight',
+                                                                                               'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.total_weight': ( '6_filters/link.html#linkedmoments.total_weight',
                                                                                                    'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.unseen': ( '6_filters/link.html#linkedmoments.unseen',

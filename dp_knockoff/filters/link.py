@@ -235,6 +235,11 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
         return self.weighted and self._settled[3] > _MOVED
 
     @property
+    def straight(self) -> bool:
+        "Was the last Jacobian that of normal columns, though predictors vary?"
+        return not self.weighted and self._settled[-1] > _BENT
+
+    @property
     def unseen(self) -> bool:
         "Is the mean response of the first round as far from its ends as its noise reaches, at most?"
         rows = max(self.gram[-1, -1], self.gram_sd) / self.one**2
@@ -254,7 +259,11 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
                 "some values of x (almost) decide the response; nothing is selected.",)
         rare = "one of the two answers" if self.link == "logit" else "a count above 0"
         unseen = (f"Too few rows have {rare} to tell them from noise; nothing is selected.",)
-        return (*super().warnings(estimate), *(unseen if self.unseen else said * self.unsettled))
+        straight = ("The budget left no room for a Gram matrix with the weights of the link: if columns "
+                    "are skewed, intervals of variables that matter may be too short. Error rates were right "
+                    "in all cells that were measured.",)
+        if self.unseen: return *super().warnings(estimate), *unseen
+        return *super().warnings(estimate), *said * self.unsettled, *straight * self.straight
 
     def findings(self, estimate=None) -> list:
         "What in bounds, units and columns keeps effects from being seen; a centre is found by itself"

@@ -283,7 +283,7 @@ def test_agrees_with_statsmodels_logit_where_noise_is_small(skewed, level):
     r = LinkMethod(epsilon=2000.0, delta=1e-2, row_bound=20.0, link="logit").release(X, y, **DRAW)
     e = r.estimates()
     assert r.weighted and np.all(np.abs(e.estimate - theirs.params) < .8 * theirs.bse)
-    assert np.all(np.abs(e.se / theirs.bse - 1) < .15)
+    assert not r.straight and np.all(np.abs(e.se / theirs.bse - 1) < .15)
 
 
 def test_agrees_with_statsmodels_poisson_where_noise_is_small():
@@ -346,7 +346,7 @@ def test_forty_skewed_columns_without_a_weighted_gram_matrix():
         method = LinkMethod(epsilon=1.0, delta=1e-6, row_bound=3.0, link="logit")
         r = method.release(X, y, simulation=True, random_state=seed)
         e = r.estimates()
-        assert not r.weighted
+        assert r.straight and not r.weighted and "may be too short" in " ".join(select(r).notes)
         found.append((e.estimate[:4] - slopes[:4]) / e.se[:4])
     assert np.mean(np.square(found)) < 2.5 # of 12 numbers
 
