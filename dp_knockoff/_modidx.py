@@ -1231,6 +1231,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                     'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.design': ( '6_filters/link.html#linkedmoments.design',
                                                                                              'dp_knockoff/filters/link.py'),
+                                          'dp_knockoff.filters.link.LinkedMoments.estimate': ( '6_filters/link.html#linkedmoments.estimate',
+                                                                                               'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.findings': ( '6_filters/link.html#linkedmoments.findings',
                                                                                                'dp_knockoff/filters/link.py'),
                                           'dp_knockoff.filters.link.LinkedMoments.guess': ( '6_filters/link.html#linkedmoments.guess',

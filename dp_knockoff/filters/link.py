@@ -17,6 +17,7 @@ from ..data.source import MomentsSource
 from . import private_moments as pm
 from dp_knockoff.filters.estimate import (
     Design,
+    MomentsEstimate,
     PrivateMoments,
     _lost_directions,
     estimate_coefficients,
@@ -225,9 +226,12 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
         return replace(e, V=V)
 
     @cached_property
-    def _unidentified(self) -> np.ndarray: # J_0 knows no more than the linear matrix
+    def _unidentified(self) -> np.ndarray:
+        "What one of the two matrices does not know: J_0 knows no more than the linear one"
         if self.weighted: return super()._unidentified
-        return _lost_directions(Design(self.gram, self.gram_sd, self.design.p), self.variables)
+        linear = Design(self.gram, self.gram_sd, self.design.p)
+        lam, U = np.linalg.eigh(super()._unidentified + _lost_directions(linear, self.variables))
+        return U[:, lam > 1e-9] @ U[:, lam > 1e-9].T
 
     @property
     def unsettled(self) -> bool:
@@ -252,6 +256,11 @@ class LinkedMoments(_LinkPromise, PrivateMoments):
         "A projector on what is not known: everything, if the rounds did not settle or had nothing to see"
         nothing = self.unsettled or self.unseen or not self.kept[-1]
         return np.eye(self.design.p) if nothing else super()._lost
+
+    def estimate(self) -> MomentsEstimate:
+        "Where nothing is known the estimate is 0: the start may stem from a matrix that seemed to know more"
+        e, p = super().estimate(), self.design.p
+        return replace(e, beta=np.append(e.beta[:p] - e.lost @ e.beta[:p], e.beta[p:]))
 
     def warnings(self, estimate=None) -> tuple:
         "What to know about the numbers, in sentences"

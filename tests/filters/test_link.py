@@ -13,6 +13,7 @@ from dp_knockoff.data.clip import Clip
 from dp_knockoff.data.moments import Moments
 from dp_knockoff.data.source import open_source
 from dp_knockoff.filters import link
+from dp_knockoff.filters.estimate import Design
 from dp_knockoff.filters.link import LINKS, Link, LinkedMoments, LinkMethod, Scores, linear_start
 from dp_knockoff.filters.methods import load_release, private_filter
 from dp_knockoff.filters.private_moments import on_directions
@@ -349,6 +350,18 @@ def test_forty_skewed_columns_without_a_weighted_gram_matrix():
         assert r.straight and not r.weighted and "may be too short" in " ".join(select(r).notes)
         found.append((e.estimate[:4] - slopes[:4]) / e.se[:4])
     assert np.mean(np.square(found)) < 2.5 # of 12 numbers
+
+
+def test_what_either_matrix_does_not_know_is_lost():
+    "A column that only the Jacobian takes for empty was estimated by its start, with hardly any error"
+    X, y = yes_or_no(20_000, SLOPES, level=-1.0)
+    r = LinkMethod(epsilon=.5, delta=1e-6, row_bound=2.0, link="logit").release(X, y, **DRAW)
+    J = r.jacobian * 100 # noise is a hundredth of it, as of the linear matrix
+    J[0] = J[:, 0] = 0
+    one = replace(r, weighted=False, gram=100 * r.gram, jacobian=J)
+    assert one.design.empty[0] and not Design(one.gram, one.gram_sd, X.shape[1]).empty.any()
+    assert np.isclose(one._lost[0, 0], 1) and one.lost() == ["x0"]
+    assert one.estimate().beta[0] == 0 != one.estimate().beta[1]
 
 
 def test_rare_events_have_a_smaller_bound_and_the_right_center():
