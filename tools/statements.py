@@ -31,7 +31,7 @@ MEANS = {  # letters of appendix A3 -> what may stand behind "letter =": a value
     "S": r"\\mathrm\{diag\}|\\lambda", "s": r"\\lambda", "T": r"\\min|\\infty|t_", "W": r"\\mathbf f",
     "B": "", "q": "", r"\\kappa": "", r"\\mu": r"\\sqrt",
 }
-OTHERWISE = {"estimate": "TW", "products_method": r"\\kappa", "law_tests": "s"}  # to be renamed
+OTHERWISE = {"estimate": "TW"}  # to be renamed, in its code too
 FRAGMENT = re.compile(r"\]\((?:[\w.]+/)*(\w+\.ipynb)?#([^)\s]+)\)")
 
 
