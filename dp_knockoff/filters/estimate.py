@@ -497,10 +497,10 @@ class StrictRelease(SavedRelease):
     def __add__(self, other):
         "The release of all rows, from releases of disjoint parts: each person is in one of them"
         if type(other) is not type(self): return NotImplemented
-        self.check_alike(other)
         if self.rounds > 1 or other.rounds > 1:
             raise InputError("releases of several rounds cannot be added, as each started from its own fit: "
                              "release with rounds=1")
+        self.check_alike(other)
         sums = {name: getattr(self, name) + getattr(other, name) for name in ("n", "clamped", *self.sums)}
         names = "clamped_sd", *self.sds
         sds = {name: np.hypot(getattr(self, name), getattr(other, name)) for name in names}
