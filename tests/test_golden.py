@@ -19,7 +19,8 @@ a rule, whose defaults became the usual norm of a row and bh. Then all cases of 
 residuals closer, at the bound that is best for power. Then all cases of `moments`: rounds choose residual
 bounds from released histograms, columns are centred privately, and the estimate is new, since the old one
 selected too many nulls where noise is skewed. Then the two cases of `moments` with ranges and several rounds,
-which find units for these columns first, so that a range that is too wide hides nothing.
+which find units for these columns first (and a private bound in them), so that a range that is too wide hides
+nothing.
 
 All noise is that of simulations, with the seeds of the cases. Knockoffs that a selection draws from a release
 get their seed from the bytes of its numbers, of which the last depend on the machine's linear algebra: here
