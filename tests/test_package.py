@@ -126,3 +126,14 @@ def test_a_simulation_says_so_and_does_not_import_opendp():
 
 def test_opendp_is_required():
     assert "opendp" in settings()["requirements"] and "secure" not in settings().get("extras", "")
+
+
+def test_the_readme_says_what_the_study_of_rows_found():
+    "The median power at three numbers of rows, and of how many tables"
+    study = (ROOT / "studies" / "results" / "rows.md").read_text(encoding="utf-8")
+    lines = re.findall(r"(?m)^\| (\d+) \| (\d+) \| [\d.]+, ([\d.]+), [\d.]+ \|", study)
+    tables = max(int(tables) for _, tables, _ in lines)
+    power = {int(ratio): f"{float(median):.1f}".lstrip("0") for ratio, _, median in lines}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tables == 20 and "On twenty [real tables](studies/results/rows.md)" in readme
+    assert f"was then {power[160]}; with twice the rows {power[320]}, with half {power[80]}." in readme
